@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "gst/zerocopy/core/dmabuf.h"
+
+#include <cerrno>
+
+#include <linux/dma-buf.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+
+namespace gstzc {
+namespace {
+
+// magic number of the pseudo file system that dma-bufs live on, include/uapi/linux/magic.h
+constexpr long kDmaBufMagic = 0x444d4142;
+
+int sync(int fd, uint64_t flags) {
+  dma_buf_sync request = {};
+  request.flags = flags;
+  int rc;
+  do rc = ioctl(fd, DMA_BUF_IOCTL_SYNC, &request);
+  while (rc != 0 && (errno == EINTR || errno == EAGAIN));
+  return rc == 0 ? 0 : errno;
+}
+
+} // namespace
+
+std::string BufferId::toString() const { return std::to_string(device) + ":" + std::to_string(inode); }
+
+Result<BufferId> bufferId(int fd) {
+  struct stat st = {};
+  if (fstat(fd, &st) != 0) return Error{"fstat of descriptor " + std::to_string(fd), errno, ""};
+  return BufferId{static_cast<uint64_t>(st.st_dev), static_cast<uint64_t>(st.st_ino)};
+}
+
+bool isDmaBuf(int fd) {
+  struct statfs st = {};
+  return fstatfs(fd, &st) == 0 && static_cast<long>(st.f_type) == kDmaBufMagic;
+}
+
+DmaBufCpuScope::DmaBufCpuScope(int fd, CpuAccess access) : fd_(fd), flags_(static_cast<uint64_t>(access)) {
+  if (isDmaBuf(fd_)) {
+    error_ = sync(fd_, flags_ | DMA_BUF_SYNC_START);
+    if (error_ != 0) fd_ = -1;
+  } else {
+    fd_ = -1;
+  }
+}
+
+DmaBufCpuScope::~DmaBufCpuScope() {
+  if (fd_ >= 0) sync(fd_, flags_ | DMA_BUF_SYNC_END);
+}
+
+} // namespace gstzc

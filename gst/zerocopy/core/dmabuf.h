@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Identity of a dma-buf and brackets for CPU access to it.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <string>
+
+#include "gst/zerocopy/core/export.h"
+#include "gst/zerocopy/core/result.h"
+
+namespace gstzc {
+
+// A buffer is the inode behind its descriptors: numbers are recycled, duplicates and descriptors from other processes differ,
+// (device, inode) stays for as long as anybody holds the buffer.
+struct GSTZC_API BufferId {
+  uint64_t device = 0;
+  uint64_t inode = 0;
+  auto operator<=>(const BufferId &) const = default;
+  std::string toString() const; // "device:inode", decimal
+};
+
+GSTZC_API Result<BufferId> bufferId(int fd);
+
+// True when the descriptor is a dma-buf (by its file system), false for memfds and other files.
+GSTZC_API bool isDmaBuf(int fd);
+
+enum class CpuAccess : uint64_t { Read = 1, Write = 2, ReadWrite = 3 };
+
+// Brackets CPU access through a mapping: begin (invalidate caches, wait for implicit fences) on construction, end (flush) on
+// destruction. A descriptor that is no dma-buf has no caches to care for and is left alone.
+class GSTZC_API DmaBufCpuScope {
+public:
+  DmaBufCpuScope(int fd, CpuAccess access);
+  ~DmaBufCpuScope();
+  DmaBufCpuScope(const DmaBufCpuScope &) = delete;
+  DmaBufCpuScope &operator=(const DmaBufCpuScope &) = delete;
+
+  bool ok() const { return error_ == 0; } // false: the kernel refused to begin, errno in error()
+  int error() const { return error_; }
+
+private:
+  int fd_;
+  uint64_t flags_;
+  int error_ = 0;
+};
+
+} // namespace gstzc

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "gst/zerocopy/frame_layout.h"
+
+#include <algorithm>
+#include <memory>
+
+#include <drm_fourcc.h>
+#include <gst/allocators/allocators.h>
+
+namespace gstzc {
+namespace {
+
+std::string capsToString(const GstCaps *caps) {
+  gchar *text = gst_caps_to_string(caps);
+  std::string result = text;
+  g_free(text);
+  return result;
+}
+
+// GStreamer's parser leaves the size alone where it is absurd; an element further down would fail with less to say
+Status checkSize(const GstVideoInfo &info, const GstCaps *caps) {
+  if (GST_VIDEO_INFO_WIDTH(&info) > 0 && GST_VIDEO_INFO_HEIGHT(&info) > 0) return Nothing{};
+  return Error{"caps with a frame of " + std::to_string(GST_VIDEO_INFO_WIDTH(&info)) + "x" +
+                   std::to_string(GST_VIDEO_INFO_HEIGHT(&info)) + " pixels (" + capsToString(caps) + ")",
+               0, "Both sides have to be at least 1"};
+}
+
+guint32 linearFourcc(GstVideoFormat format) {
+  const guint32 fourcc = gst_video_dma_drm_fourcc_from_format(format);
+  return fourcc == DRM_FORMAT_INVALID ? 0 : fourcc;
+}
+
+} // namespace
+
+Result<FrameCaps> parseFrameCaps(const GstCaps *caps) {
+  if (caps == nullptr || !gst_caps_is_fixed(caps)) return Error{"caps that are not fixed", 0, ""};
+  const GstCapsFeatures *features = gst_caps_get_features(caps, 0);
+  FrameCaps result;
+  result.memory = features != nullptr && gst_caps_features_contains(features, GST_CAPS_FEATURE_MEMORY_DMABUF)
+                      ? MemoryKind::DmaBuf
+                      : MemoryKind::System;
+
+  if (gst_video_is_dma_drm_caps(caps)) {
+    GstVideoInfoDmaDrm drm;
+    gst_video_info_dma_drm_init(&drm);
+    if (!gst_video_info_dma_drm_from_caps(&drm, caps))
+      return Error{"caps that are no DMA_DRM video: " + capsToString(caps), 0, "Write drm-format=NV12 or NV12:0x<modifier>"};
+    if (auto size = checkSize(drm.vinfo, caps); !size) return size.error();
+    result.drm_notation = true;
+    result.fourcc = drm.drm_fourcc;
+    result.modifier = drm.drm_modifier;
+    result.info = drm.vinfo;
+    if (!result.linear()) {
+      // only a name: strides and sizes of a tiled frame are not ours to compute
+      GstVideoInfo named;
+      if (gst_video_info_dma_drm_to_video_info(&drm, &named)) result.info = named;
+    } else if (GST_VIDEO_INFO_FORMAT(&result.info) == GST_VIDEO_FORMAT_DMA_DRM) {
+      GST_VIDEO_INFO_SIZE(&result.info) = 0; // no GStreamer format has this fourcc: layout only from the buffer's meta
+    }
+    return result;
+  }
+
+  if (!gst_video_info_from_caps(&result.info, caps) || GST_VIDEO_INFO_FORMAT(&result.info) == GST_VIDEO_FORMAT_DMA_DRM)
+    return Error{"caps that are no raw video: " + capsToString(caps), 0, ""};
+  if (auto size = checkSize(result.info, caps); !size) return size.error();
+  result.fourcc = linearFourcc(GST_VIDEO_INFO_FORMAT(&result.info));
+  return result;
+}
+
+const char *drmFormatName(GstVideoFormat format) {
+  // one string per format for the life of the process, so that callers need not free
+  static gchar *names[GST_VIDEO_FORMAT_LAST] = {};
+  static GMutex lock;
+  const guint32 fourcc = linearFourcc(format);
+  if (fourcc == 0 || format >= GST_VIDEO_FORMAT_LAST) return nullptr;
+  g_mutex_lock(&lock);
+  if (names[format] == nullptr) names[format] = gst_video_dma_drm_fourcc_to_string(fourcc, DRM_FORMAT_MOD_LINEAR);
+  const char *name = names[format];
+  g_mutex_unlock(&lock);
+  return name;
+}
+
+bool FrameLayout::allDmaBuf() const {
+  return n_planes > 0 && std::all_of(planes.begin(), planes.begin() + n_planes, [](const PlaneLayout &p) { return p.fd >= 0; });
+}
+
+Result<FrameLayout> frameLayout(GstBuffer *buffer, const FrameCaps &caps) {
+  FrameLayout layout;
+  layout.caps = caps;
+  const GstVideoMeta *meta = gst_buffer_get_video_meta(buffer);
+  const GstVideoFormatInfo *format = caps.info.finfo;
+  layout.n_planes = meta != nullptr ? meta->n_planes : GST_VIDEO_INFO_N_PLANES(&caps.info);
+  if (layout.n_planes == 0 || layout.n_planes > GST_VIDEO_MAX_PLANES)
+    return Error{"a frame without a known plane layout", 0, "Its buffers need a GstVideoMeta"};
+
+  for (guint p = 0; p < layout.n_planes; ++p) {
+    PlaneLayout &plane = layout.planes[p];
+    const gsize offset = meta != nullptr ? meta->offset[p] : GST_VIDEO_INFO_PLANE_OFFSET(&caps.info, p);
+    plane.stride = meta != nullptr ? meta->stride[p] : GST_VIDEO_INFO_PLANE_STRIDE(&caps.info, p);
+
+    for (guint c = 0; format != nullptr && c < GST_VIDEO_FORMAT_INFO_N_COMPONENTS(format); ++c) {
+      if (GST_VIDEO_FORMAT_INFO_PLANE(format, c) != p) continue;
+      const gint width = GST_VIDEO_FORMAT_INFO_SCALE_WIDTH(format, c, caps.width());
+      plane.row_bytes = std::max(plane.row_bytes, width * GST_VIDEO_FORMAT_INFO_PSTRIDE(format, c));
+      plane.rows = std::max(plane.rows, GST_VIDEO_FORMAT_INFO_SCALE_HEIGHT(format, c, caps.height()));
+    }
+    if (plane.rows == 0) plane.rows = caps.height();
+    if (plane.row_bytes == 0) plane.row_bytes = 1;
+
+    const std::string name = "plane " + std::to_string(p);
+    if (plane.stride < plane.row_bytes)
+      return Error{name + " has a stride of " + std::to_string(plane.stride) + " bytes where a row has " +
+                       std::to_string(plane.row_bytes),
+                   0, "The producer's GstVideoMeta is wrong for these caps"};
+
+    guint memories = 0;
+    gsize skip = 0;
+    if (!gst_buffer_find_memory(buffer, offset, 1, &plane.memory, &memories, &skip) || memories != 1)
+      return Error{name + " starts at byte " + std::to_string(offset) + ", past the buffer's " +
+                       std::to_string(gst_buffer_get_size(buffer)),
+                   0, "The producer's GstVideoMeta or buffer size is wrong"};
+    GstMemory *memory = gst_buffer_peek_memory(buffer, plane.memory);
+    const gsize end = skip + static_cast<gsize>(plane.stride) * (plane.rows - 1) + plane.row_bytes;
+    if (end > memory->size)
+      return Error{name + " ends at byte " + std::to_string(end) + " of a memory of " + std::to_string(memory->size), 0,
+                   "The producer's GstVideoMeta or buffer size is wrong"};
+    plane.in_memory = skip;
+    plane.offset = memory->offset + skip;
+    if (gst_is_dmabuf_memory(memory)) plane.fd = gst_dmabuf_memory_get_fd(memory);
+  }
+  return layout;
+}
+
+} // namespace gstzc

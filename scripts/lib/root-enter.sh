@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# root-enter.sh ROOT CWD CLONE CMD…: runs CMD inside the made root, as enter_root calls it: root of a mount namespace of its own.
+# The machine's own directories (homes, data, /tmp, devices) are visible under their own paths; only the system is the root's.
+set -euo pipefail
+root=$1 cwd=$2 clone=$3
+shift 3
+
+bind () { # a directory or file of the machine, visible in the root under the same path
+  [ -e "$1" ] || return 0
+  if [ -d "$1" ]; then
+    mkdir -p "$root$1"
+  else
+    mkdir -p "$(dirname "$root$1")"
+    [ -e "$root$1" ] || : > "$root$1"
+  fi
+  mount --rbind "$1" "$root$1"
+}
+
+# A directory of the system (usr, etc, var, run) is the root's; a path below it that the caller works in is bound singly.
+of_the_system () {
+  case $1 in /bin | /boot | /dev | /etc | /lib* | /proc | /run | /sbin | /sys | /usr | /var) return 0 ;; esac
+  return 1
+}
+bind_if_hidden () { of_the_system "/$(printf '%s' "$1" | cut -d/ -f2)" && bind "$1"; return 0; }
+
+for dir in /*; do
+  if [ -d "$dir" ] && [ ! -L "$dir" ] && [ "$dir" != /lost+found ] && ! of_the_system "$dir"; then bind "$dir"; fi
+done
+for dir in "$cwd" "$clone" /var/tmp "${XDG_RUNTIME_DIR:-}" "${XDG_CACHE_HOME:-}"; do [ -z "$dir" ] || bind_if_hidden "$dir"; done
+for arg in "$@"; do # files named by absolute path, alone or as the value of a property
+  path=${arg#*=}
+  case $path in /*) if [ -e "$path" ] && [ ! -e "$root$path" ]; then bind_if_hidden "$path"; fi ;; esac
+done
+for dir in /proc /sys /dev; do mount --rbind "$dir" "$root$dir"; done
+[ ! -e /etc/resolv.conf ] || { : >> "$root/etc/resolv.conf"; mount --bind "$(readlink -f /etc/resolv.conf)" "$root/etc/resolv.conf"; }
+
+unset LD_LIBRARY_PATH LD_PRELOAD PKG_CONFIG_PATH GST_PLUGIN_PATH GST_PLUGIN_PATH_1_0 GST_PLUGIN_SYSTEM_PATH GST_PLUGIN_SYSTEM_PATH_1_0
+export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8
+exec chroot "$root" /usr/bin/env -C "$cwd" "$@"

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "gst/zerocopy/frame_layout.h"
+
+#include <string>
+
+#include <drm_fourcc.h>
+#include <gtest/gtest.h>
+
+using namespace gstzc;
+
+namespace {
+
+Result<FrameCaps> parse(const char *text) {
+  GstCaps *caps = gst_caps_from_string(text);
+  auto result = parseFrameCaps(caps);
+  gst_caps_unref(caps);
+  return result;
+}
+
+struct Buffer {
+  explicit Buffer(gsize size) : buffer(gst_buffer_new_allocate(nullptr, size, nullptr)) {}
+  ~Buffer() { gst_buffer_unref(buffer); }
+  GstBuffer *buffer;
+};
+
+TEST(FrameCaps, LinearDmaDrm) {
+  auto caps = parse("video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=NV12,width=1920,height=1080");
+  ASSERT_TRUE(caps.ok()) << caps.error().message();
+  EXPECT_EQ(caps->memory, MemoryKind::DmaBuf);
+  EXPECT_TRUE(caps->drm_notation);
+  EXPECT_EQ(caps->fourcc, guint32{DRM_FORMAT_NV12});
+  EXPECT_TRUE(caps->linear());
+  EXPECT_EQ(GST_VIDEO_INFO_FORMAT(&caps->info), GST_VIDEO_FORMAT_NV12);
+}
+
+TEST(FrameCaps, TiledKeepsItsModifier) {
+  auto caps = parse("video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=NV12:0x0100000000000002,width=64,height=48");
+  ASSERT_TRUE(caps.ok()) << caps.error().message();
+  EXPECT_EQ(caps->modifier, 0x0100000000000002u);
+  EXPECT_FALSE(caps->linear());
+  EXPECT_EQ(caps->width(), 64);
+}
+
+TEST(FrameCaps, PlainDmaBufAndSystem) {
+  auto dmabuf = parse("video/x-raw(memory:DMABuf),format=BGRx,width=64,height=48");
+  ASSERT_TRUE(dmabuf.ok());
+  EXPECT_EQ(dmabuf->memory, MemoryKind::DmaBuf);
+  EXPECT_FALSE(dmabuf->drm_notation);
+  EXPECT_EQ(dmabuf->fourcc, guint32{DRM_FORMAT_XRGB8888});
+  auto system = parse("video/x-raw,format=RGB,width=64,height=48");
+  ASSERT_TRUE(system.ok());
+  EXPECT_EQ(system->memory, MemoryKind::System);
+  EXPECT_EQ(system->fourcc, guint32{DRM_FORMAT_BGR888});
+}
+
+TEST(FrameCaps, RefusesWithTheCapsInTheMessage) {
+  for (const char *text : {
+           "video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=NV12,width=0,height=48",
+           "video/x-raw,format=NV12,width=64,height=0",
+           "video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=NV12:0x0,width=64,height=48",
+           "audio/x-raw,format=S16LE,rate=8000,channels=1,layout=interleaved",
+       }) {
+    auto caps = parse(text);
+    ASSERT_FALSE(caps.ok()) << text;
+    EXPECT_NE(caps.error().message().find("caps"), std::string::npos) << caps.error().message();
+  }
+}
+
+TEST(FrameLayout, DefaultsOfOddSizes) {
+  auto caps = parse("video/x-raw,format=NV12,width=1921,height=1079").take();
+  Buffer b(caps.info.size);
+  auto layout = frameLayout(b.buffer, caps);
+  ASSERT_TRUE(layout.ok()) << layout.error().message();
+  ASSERT_EQ(layout->n_planes, 2u);
+  EXPECT_EQ(layout->planes[0].stride, 1924);
+  EXPECT_EQ(layout->planes[1].offset, 2077920u);
+  EXPECT_EQ(layout->planes[1].row_bytes, 1922) << "961 chroma pairs";
+  EXPECT_EQ(layout->planes[1].rows, 540);
+  EXPECT_FALSE(layout->allDmaBuf());
+}
+
+TEST(FrameLayout, MetaWinsAndMemoriesAreFound) {
+  auto caps = parse("video/x-raw,format=NV12,width=1280,height=1080").take();
+  Buffer b(1920 * 1088);
+  gst_buffer_append_memory(b.buffer, gst_allocator_alloc(nullptr, 1920 * 544, nullptr));
+  gsize offsets[4] = {0, 1920 * 1088};
+  gint strides[4] = {1920, 1920};
+  gst_buffer_add_video_meta_full(b.buffer, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_FORMAT_NV12, 1280, 1080, 2, offsets, strides);
+  auto layout = frameLayout(b.buffer, caps);
+  ASSERT_TRUE(layout.ok()) << layout.error().message();
+  EXPECT_EQ(layout->planes[0].stride, 1920);
+  EXPECT_EQ(layout->planes[1].memory, 1u);
+  EXPECT_EQ(layout->planes[1].in_memory, 0u);
+}
+
+TEST(FrameLayout, RefusesWhatDoesNotFit) {
+  auto caps = parse("video/x-raw,format=NV12,width=64,height=48").take();
+  Buffer small(64 * 48);
+  auto layout = frameLayout(small.buffer, caps);
+  ASSERT_FALSE(layout.ok());
+  EXPECT_NE(layout.error().message().find("plane 1"), std::string::npos) << layout.error().message();
+
+  Buffer narrow(64 * 72);
+  gsize offsets[4] = {0, 64 * 48};
+  gint strides[4] = {32, 64};
+  gst_buffer_add_video_meta_full(narrow.buffer, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_FORMAT_NV12, 64, 48, 2, offsets, strides);
+  layout = frameLayout(narrow.buffer, caps);
+  ASSERT_FALSE(layout.ok());
+  EXPECT_NE(layout.error().message().find("stride of 32"), std::string::npos) << layout.error().message();
+
+  Buffer cut(64 * 72 - 1);
+  layout = frameLayout(cut.buffer, caps);
+  ASSERT_FALSE(layout.ok()) << "one byte short";
+}
+
+} // namespace
