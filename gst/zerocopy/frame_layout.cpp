@@ -44,7 +44,8 @@ Result<FrameCaps> parseFrameCaps(const GstCaps *caps) {
     GstVideoInfoDmaDrm drm;
     gst_video_info_dma_drm_init(&drm);
     if (!gst_video_info_dma_drm_from_caps(&drm, caps))
-      return Error{"caps that are no DMA_DRM video: " + capsToString(caps), 0, "Write drm-format=NV12 or NV12:0x<modifier>"};
+      return Error{"caps that are no DMA_DRM video: " + capsToString(caps), 0,
+                   "Write drm-format=NV12 or NV12:0x<modifier>"};
     if (auto size = checkSize(drm.vinfo, caps); !size) return size.error();
     result.drm_notation = true;
     result.fourcc = drm.drm_fourcc;
@@ -81,7 +82,8 @@ const char *drmFormatName(GstVideoFormat format) {
 }
 
 bool FrameLayout::allDmaBuf() const {
-  return n_planes > 0 && std::all_of(planes.begin(), planes.begin() + n_planes, [](const PlaneLayout &p) { return p.fd >= 0; });
+  return n_planes > 0 &&
+         std::all_of(planes.begin(), planes.begin() + n_planes, [](const PlaneLayout &p) { return p.fd >= 0; });
 }
 
 Result<FrameLayout> frameLayout(GstBuffer *buffer, const FrameCaps &caps) {

@@ -17,33 +17,35 @@ enum class MemoryKind {
   DmaBuf, // video/x-raw(memory:DMABuf)
 };
 
-// What caps say of a frame. For memory:DMABuf both notations are understood: format=DMA_DRM with drm-format, and the older
-// format=NV12 whose layout is implicit (the linear one by convention of the elements that use it).
+// What caps say of a frame. For memory:DMABuf both notations are understood: format=DMA_DRM with drm-format, and the
+// older format=NV12 whose layout is implicit (the linear one by convention of the elements that use it).
 struct FrameCaps {
   MemoryKind memory = MemoryKind::System;
   bool drm_notation = false; // format=DMA_DRM
   guint32 fourcc = 0;        // DRM_FORMAT_*; 0 where DRM has no name for the format
   guint64 modifier = 0;      // DRM_FORMAT_MOD_*
-  GstVideoInfo info = {};    // format, size, colorimetry, rate; strides are the linear defaults. Format UNKNOWN: no linear view
+  GstVideoInfo info =
+      {}; // format, size, colorimetry, rate; strides are the linear defaults. Format UNKNOWN: no linear view
 
   bool linear() const { return modifier == 0; }
   int width() const { return GST_VIDEO_INFO_WIDTH(&info); }
   int height() const { return GST_VIDEO_INFO_HEIGHT(&info); }
 };
 
-// Fixed caps only. Errors: not video/x-raw, unparsable, width or height zero, a fourcc that GStreamer has no format for.
+// Fixed caps only. Errors: not video/x-raw, unparsable, width or height zero, a fourcc that GStreamer has no format
+// for.
 GSTZC_API Result<FrameCaps> parseFrameCaps(const GstCaps *caps);
 
 // A linear frame of `format` as DMA_DRM caps field, e.g. "NV12"; null where DRM has no fourcc for it.
 GSTZC_API const char *drmFormatName(GstVideoFormat format);
 
 struct PlaneLayout {
-  guint memory = 0;     // index of the GstMemory in the buffer
-  int fd = -1;          // the dma-buf, borrowed from the memory; -1 for memory without one
-  gsize offset = 0;     // bytes from the start of the dma-buf (or of the GstMemory where there is no descriptor)
-  gsize in_memory = 0;  // bytes from the start of the GstMemory's mapping, for CPU access
-  gint stride = 0;      // bytes from one row to the next
-  gint row_bytes = 0;   // bytes of a row that hold pixels
+  guint memory = 0;    // index of the GstMemory in the buffer
+  int fd = -1;         // the dma-buf, borrowed from the memory; -1 for memory without one
+  gsize offset = 0;    // bytes from the start of the dma-buf (or of the GstMemory where there is no descriptor)
+  gsize in_memory = 0; // bytes from the start of the GstMemory's mapping, for CPU access
+  gint stride = 0;     // bytes from one row to the next
+  gint row_bytes = 0;  // bytes of a row that hold pixels
   gint rows = 0;
 };
 
@@ -55,8 +57,9 @@ struct GSTZC_API FrameLayout {
   bool allDmaBuf() const; // every plane lies in a dma-buf
 };
 
-// The planes of a linear frame: strides and offsets of the buffer's GstVideoMeta, else the caps' defaults. Errors name the plane
-// and the value: a stride below the row, a plane that ends past its memory, a plane that lies in several memories.
+// The planes of a linear frame: strides and offsets of the buffer's GstVideoMeta, else the caps' defaults. Errors name
+// the plane and the value: a stride below the row, a plane that ends past its memory, a plane that lies in several
+// memories.
 GSTZC_API Result<FrameLayout> frameLayout(GstBuffer *buffer, const FrameCaps &caps);
 
 } // namespace gstzc

@@ -3,6 +3,7 @@
 
 top=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 cache=${GSTZC_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/gst-zerocopy}
+export GSTZC_CACHE=$cache
 
 say () { printf '%s\n' "gst-zerocopy: $*" >&2; }
 die () { say "error: $*"; exit 1; }

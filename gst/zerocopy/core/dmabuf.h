@@ -11,8 +11,8 @@
 
 namespace gstzc {
 
-// A buffer is the inode behind its descriptors: numbers are recycled, duplicates and descriptors from other processes differ,
-// (device, inode) stays for as long as anybody holds the buffer.
+// A buffer is the inode behind its descriptors: numbers are recycled, duplicates and descriptors from other processes
+// differ, (device, inode) stays for as long as anybody holds the buffer.
 struct GSTZC_API BufferId {
   uint64_t device = 0;
   uint64_t inode = 0;
@@ -27,8 +27,8 @@ GSTZC_API bool isDmaBuf(int fd);
 
 enum class CpuAccess : uint64_t { Read = 1, Write = 2, ReadWrite = 3 };
 
-// Brackets CPU access through a mapping: begin (invalidate caches, wait for implicit fences) on construction, end (flush) on
-// destruction. A descriptor that is no dma-buf has no caches to care for and is left alone.
+// Brackets CPU access through a mapping: begin (invalidate caches, wait for implicit fences) on construction, end
+// (flush) on destruction. A descriptor that is no dma-buf has no caches to care for and is left alone.
 class GSTZC_API DmaBufCpuScope {
 public:
   DmaBufCpuScope(int fd, CpuAccess access);

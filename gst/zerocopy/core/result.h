@@ -9,8 +9,8 @@
 
 namespace gstzc {
 
-// What went wrong, in words for the user: what was tried with which value, the errno if a system call said it (else 0), and what
-// to do about it.
+// What went wrong, in words for the user: what was tried with which value, the errno if a system call said it (else 0),
+// and what to do about it.
 struct Error {
   std::string what;
   int code = 0; // errno, positive

@@ -31,7 +31,8 @@ public:
     fd_ = fd < 0 ? -1 : fd;
   }
 
-  // Another descriptor of the same open file, close-on-exec; invalid if `fd` is, or the process has no descriptor left (errno).
+  // Another descriptor of the same open file, close-on-exec; invalid if `fd` is, or the process has no descriptor left
+  // (errno).
   static UniqueFd duplicate(int fd) { return UniqueFd(fd < 0 ? -1 : ::fcntl(fd, F_DUPFD_CLOEXEC, 3)); }
 
 private:

@@ -85,7 +85,8 @@ TEST(FrameLayout, MetaWinsAndMemoriesAreFound) {
   gst_buffer_append_memory(b.buffer, gst_allocator_alloc(nullptr, 1920 * 544, nullptr));
   gsize offsets[4] = {0, 1920 * 1088};
   gint strides[4] = {1920, 1920};
-  gst_buffer_add_video_meta_full(b.buffer, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_FORMAT_NV12, 1280, 1080, 2, offsets, strides);
+  gst_buffer_add_video_meta_full(b.buffer, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_FORMAT_NV12, 1280, 1080, 2, offsets,
+                                 strides);
   auto layout = frameLayout(b.buffer, caps);
   ASSERT_TRUE(layout.ok()) << layout.error().message();
   EXPECT_EQ(layout->planes[0].stride, 1920);
@@ -103,7 +104,8 @@ TEST(FrameLayout, RefusesWhatDoesNotFit) {
   Buffer narrow(64 * 72);
   gsize offsets[4] = {0, 64 * 48};
   gint strides[4] = {32, 64};
-  gst_buffer_add_video_meta_full(narrow.buffer, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_FORMAT_NV12, 64, 48, 2, offsets, strides);
+  gst_buffer_add_video_meta_full(narrow.buffer, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_FORMAT_NV12, 64, 48, 2, offsets,
+                                 strides);
   layout = frameLayout(narrow.buffer, caps);
   ASSERT_FALSE(layout.ok());
   EXPECT_NE(layout.error().message().find("stride of 32"), std::string::npos) << layout.error().message();
