@@ -1,0 +1,72 @@
+# Where things are built and run: on this machine (Debian 13 and newer) or in the made root. Source after common.sh and root.sh.
+# shellcheck shell=bash disable=SC2154
+
+gst_required=1.26
+
+# native: this machine's own packages; made: the made root. GSTZC_ENV=native|made decides, else what the machine has.
+environment () {
+  if [ -n "${GSTZC_ENV:-}" ]; then printf '%s\n' "$GSTZC_ENV"
+  elif in_made_root || native_candidate; then printf 'native\n'
+  else printf 'made\n'; fi
+}
+
+in_made_root () { [ -e /etc/gst-zerocopy-kernel ]; }
+
+# this machine's GStreamer, installed or to be had from its package archive, is new enough
+native_candidate () {
+  local version
+  version=$(pkg-config --modversion gstreamer-1.0 2> /dev/null || LC_ALL=C apt-cache policy libgstreamer1.0-dev 2> /dev/null | awk '$1 == "Candidate:" { print $2 }')
+  [ -n "$version" ] && [ "$version" != "(none)" ] && [ "$(printf '%s\n%s\n' "$version" "$gst_required" | sort -V | head -n 1)" = "$gst_required" ]
+}
+
+missing_native_packages () {
+  local package
+  for package in $(packages build); do
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2> /dev/null)" = installed ] || printf '%s ' "$package"
+  done
+}
+
+# makes the chosen environment usable; sets $env_kind and $build
+prepare_environment () {
+  local missing
+  env_kind=$(environment)
+  case $env_kind in
+    native)
+      if ! in_made_root; then
+        missing=$(missing_native_packages)
+        if [ -n "$missing" ]; then
+          am_root || die "packages are missing: $missing. Install them with: sudo apt-get install --no-install-recommends $missing
+(or build in a Debian 13 root of the scripts' own: GSTZC_ENV=made)"
+          # shellcheck disable=SC2086
+          step "install packages on this machine: $missing" install_packages $missing || die "apt-get failed (its log is above)"
+        fi
+      fi ;;
+    made) ensure_root ;;
+    *) die "GSTZC_ENV is '$env_kind': native or made" ;;
+  esac
+  build=$top/build/$env_kind
+}
+
+# runs a command where we build, as a child
+in_env () {
+  if [ "$env_kind" = made ]; then (enter_root "$@"); else env CCACHE_DIR="$cache/ccache" "$@"; fi
+}
+
+# ensure_build [asan]: configures and builds into $build; asan: a second build with AddressSanitizer and UBSan
+ensure_build () {
+  local options=(-Dwerror=true) stamp what=gst-zerocopy
+  [ "$env_kind" = made ] || [ -n "${CI:-}" ] || options=() # a newer compiler than ours may warn of more
+  if [ "${1:-}" = asan ]; then
+    build=$top/build/$env_kind-asan
+    options+=(-Db_sanitize=address,undefined -Db_lundef=false)
+    what="gst-zerocopy with sanitizers"
+  fi
+  stamp=$env_kind; [ "$env_kind" != made ] || stamp=$(root_dir)
+  if [ "$(cat "$build/.made-in" 2> /dev/null)" != "$stamp" ]; then # another root: nothing in there can be trusted
+    rm -rf "$build"
+    mkdir -p "$top/build"
+    step "configure $what" in_env meson setup "${options[@]}" "$build" "$top" || die "meson failed"
+    printf '%s\n' "$stamp" > "$build/.made-in"
+  fi
+  step "build $what" in_env meson compile -C "$build" -j "$(nproc)" || die "the build failed (its log is above)"
+}
