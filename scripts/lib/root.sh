@@ -12,7 +12,7 @@ root_dir () {
 
 # runs a command as root of a user namespace in which an ordinary user's files of the made root are its own; as root, directly
 as_root_of_tree () {
-  if am_root; then "$@"; else unshare --user --map-root-user --map-auto -- "$@"; fi
+  if am_root; then "$@"; else unshare --user --map-root-user --map-auto --mount -- "$@"; fi
 }
 
 # makes the root unless it is there; prints nothing on success but what it did
