@@ -15,8 +15,15 @@ in_made_root () { [ -e /etc/gst-zerocopy-kernel ]; }
 # this machine's GStreamer, installed or to be had from its package archive, is new enough
 native_candidate () {
   local version
-  version=$(pkg-config --modversion gstreamer-1.0 2> /dev/null || LC_ALL=C apt-cache policy libgstreamer1.0-dev 2> /dev/null | awk '$1 == "Candidate:" { print $2 }')
-  [ -n "$version" ] && [ "$version" != "(none)" ] && [ "$(printf '%s\n%s\n' "$version" "$gst_required" | sort -V | head -n 1)" = "$gst_required" ]
+  version=$(pkg-config --modversion gstreamer-1.0 2> /dev/null || apt_candidate)
+  if [ -z "$version" ] && am_root && command -v apt-get > /dev/null; then # package lists were never fetched
+    step "fetch this machine's package lists" apt-get update -q && version=$(apt_candidate)
+  fi
+  [ -n "$version" ] && [ "$(printf '%s\n%s\n' "$version" "$gst_required" | sort -V | head -n 1)" = "$gst_required" ]
+}
+
+apt_candidate () {
+  LC_ALL=C apt-cache policy libgstreamer1.0-dev 2> /dev/null | awk '$1 == "Candidate:" && $2 != "(none)" { print $2 }'
 }
 
 missing_native_packages () {
