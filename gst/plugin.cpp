@@ -6,9 +6,12 @@
 #define PACKAGE "gst-zerocopy"
 #include "gstzc-config.h"
 
+GST_ELEMENT_REGISTER_DECLARE(fenceinfer)
+
 static gboolean plugin_init(GstPlugin *plugin) {
-  (void)plugin;
-  return TRUE;
+  gboolean registered = TRUE;
+  registered &= GST_ELEMENT_REGISTER(fenceinfer, plugin);
+  return registered;
 }
 
 GST_PLUGIN_DEFINE(GST_VERSION_MAJOR, GST_VERSION_MINOR, zerocopy,

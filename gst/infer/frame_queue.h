@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// What is between the streaming thread and the source-pad task: buffers, serialized events and queries in the order
+// they came.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include <gst/gst.h>
+
+namespace gstzc::infer {
+
+// Buffers are bounded by the capacity; a buffer counts from pushBuffer() to finishedBuffer(), so that frames being
+// worked on are in the bound. Events and queries are not bounded. A new queue is flushing: start() opens it.
+class FrameQueue {
+public:
+  struct Item {
+    GstMiniObject *object = nullptr; // the taker owns buffers and events; a query stays its sender's
+  };
+
+  FrameQueue() = default;
+  ~FrameQueue();
+  FrameQueue(const FrameQueue &) = delete;
+  FrameQueue &operator=(const FrameQueue &) = delete;
+
+  void setCapacity(guint buffers); // at least 1
+
+  // Takes the buffer. Waits while the queue is full; ends with GST_FLOW_FLUSHING as soon as it is flushing, or with
+  // what setFlow() said.
+  GstFlowReturn pushBuffer(GstBuffer *buffer);
+  // Takes the event. Never waits. The result is as above.
+  GstFlowReturn pushEvent(GstEvent *event);
+  // Waits until answered() and returns its value; false as soon as the queue is flushing or setFlow() stopped it.
+  bool pushQuery(GstQuery *query);
+
+  // The next item; waits. Nothing: the queue is flushing.
+  std::optional<Item> pop();
+  void finishedBuffer();         // the buffer popped before is through: there is room again
+  void answered(bool result);    // for the query popped before
+  void setFlow(GstFlowReturn r); // other than GST_FLOW_OK: no more is taken until start(); waiters end
+  GstFlowReturn flow() const;
+
+  void setFlushing(); // wakes everybody
+  void start();       // ends flushing; flow is GST_FLOW_OK again
+
+  struct Cleared {
+    guint64 buffers = 0;
+    std::vector<GstEvent *> events; // in order; now the caller's
+  };
+  Cleared clear(); // takes out what lies in the queue
+
+  guint inFlight() const;
+
+private:
+  enum class QueryState { None, Waiting, Answered };
+  bool stopped() const { return flushing_ || flow_ != GST_FLOW_OK; }
+  GstFlowReturn stopReason() const { return flushing_ ? GST_FLOW_FLUSHING : flow_; }
+  void dropQueries();
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Item> items_;
+  guint capacity_ = 1;
+  guint in_flight_ = 0;
+  bool flushing_ = true;
+  GstFlowReturn flow_ = GST_FLOW_OK;
+  QueryState query_ = QueryState::None;
+  bool query_result_ = false;
+  bool query_popped_ = false; // the task is using the sender's query: it must not return before answered()
+};
+
+} // namespace gstzc::infer

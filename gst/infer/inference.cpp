@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "gst/infer/inference.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cmath>
+
+#include "gst/infer/frame_access.h"
+
+namespace gstzc::infer {
+namespace {
+
+constexpr int kProducerTimeoutMs = 1000;
+
+guint64 nanosecondsSince(std::chrono::steady_clock::time_point start) {
+  return static_cast<guint64>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
+}
+
+} // namespace
+
+std::vector<FrameBox> toFrame(const std::vector<Detection> &detections, const std::vector<std::string> &labels,
+                              const InputPlan &plan, const Mapping &mapping, int frame_width, int frame_height) {
+  std::vector<FrameBox> boxes;
+  const auto x = [&](float part) { return mapping.frameX(static_cast<double>(part) * plan.width); };
+  const auto y = [&](float part) { return mapping.frameY(static_cast<double>(part) * plan.height); };
+  // clamped before it is made an integer: a box may be far outside
+  const auto pixel = [](double v, int limit) {
+    return static_cast<int>(std::lround(std::clamp(v, 0.0, static_cast<double>(limit))));
+  };
+  for (const Detection &d : detections) {
+    FrameBox box;
+    box.x = pixel(x(d.left), frame_width);
+    box.y = pixel(y(d.top), frame_height);
+    box.width = pixel(x(d.right), frame_width) - box.x;
+    box.height = pixel(y(d.bottom), frame_height) - box.y;
+    if (box.width <= 0 || box.height <= 0) continue;
+    box.score = d.score;
+    if (d.label >= 0 && static_cast<size_t>(d.label) < labels.size()) box.label = labels[d.label];
+    for (const Point &point : d.keypoints)
+      box.keypoints.push_back({static_cast<float>(x(point.x)), static_cast<float>(y(point.y))});
+    boxes.push_back(std::move(box));
+  }
+  return boxes;
+}
+
+Status checkReadable(const FrameCaps &caps) {
+  if (!caps.linear()) {
+    gchar *name = gst_video_dma_drm_fourcc_to_string(caps.fourcc, caps.modifier);
+    const std::string format = name != nullptr ? name : "an unknown format";
+    g_free(name);
+    return Error{"frames in the tiled layout " + format + " cannot be read by the CPU", 0,
+                 "Ask the producer for the linear layout: drm-format without a modifier, such as drm-format=" +
+                     format.substr(0, format.find(':'))};
+  }
+  const GstVideoFormat format = GST_VIDEO_INFO_FORMAT(&caps.info);
+  const auto formats = readableFormats();
+  if (std::find(formats.begin(), formats.end(), format) != formats.end()) return Nothing{};
+  gchar *name = caps.drm_notation ? gst_video_dma_drm_fourcc_to_string(caps.fourcc, caps.modifier) : nullptr;
+  const std::string shown = name != nullptr ? name : gst_video_format_to_string(format);
+  g_free(name);
+  return Error{"frames in format " + shown + " are not read", 0,
+               "Convert them to NV12, RGB or BGRx first; gst-inspect-1.0 fenceinfer lists all formats"};
+}
+
+Result<std::unique_ptr<Inference>> Inference::create(std::unique_ptr<Engine> engine, DecoderKind decoder,
+                                                     std::optional<ResizeMode> resize) {
+  auto plan = planInput(engine->inputs());
+  if (!plan) return plan.error();
+  auto made = makeDecoder(decoder, *plan, engine->outputs());
+  if (!made) return made.error();
+  std::unique_ptr<Inference> inference(new Inference);
+  inference->engine_ = std::move(engine);
+  inference->decoder_ = made.take();
+  inference->plan_ = *plan;
+  inference->resize_ = resize.value_or(inference->decoder_->resizeMode());
+  inference->tensor_.resize((plan->bytes() + sizeof(float) - 1) / sizeof(float));
+  return inference;
+}
+
+Status Inference::setCaps(const FrameCaps &caps) {
+  if (auto readable = checkReadable(caps); !readable) return readable;
+  auto preprocessor = Preprocessor::create(caps.info, plan_, resize_, decoder_->normalisation());
+  if (!preprocessor) return preprocessor.error();
+  caps_ = caps;
+  preprocessor_ = preprocessor.take();
+  return Nothing{};
+}
+
+Result<FrameResult> Inference::process(GstBuffer *buffer, const DecodeOptions &options, Cancellation &cancel) {
+  if (!preprocessor_) return Error{"a frame before its caps", 0, ""};
+  auto layout = frameLayout(buffer, caps_);
+  if (!layout) return layout.error();
+  for (int p = 0; p < preprocessor_->planes() && static_cast<guint>(p) < layout->n_planes; ++p) {
+    const int fd = layout->planes[p].fd;
+    if (fd < 0) continue;
+    if (auto ready = waitForProducer(fd, kProducerTimeoutMs, [&] { return cancel.cancelled(); }); !ready)
+      return ready.error();
+  }
+
+  FrameResult result;
+  const auto start = std::chrono::steady_clock::now();
+  {
+    auto mapped = MappedFrame::map(buffer, *layout, preprocessor_->planes());
+    if (!mapped) return mapped.error();
+    preprocessor_->run(mapped->planes(), tensor_.data());
+  } // unmapped before the model runs: the frame is no longer needed
+  result.preprocess_ns = nanosecondsSince(start);
+
+  const auto run = std::chrono::steady_clock::now();
+  const TensorView input = {plan_.type, plan_.dims(), tensor_.data(), plan_.bytes(), MemorySpace::Host};
+  auto outputs = engine_->run({&input, 1}, cancel);
+  if (!outputs) return outputs.error();
+  auto detections = decoder_->decode(*outputs, options);
+  if (!detections) return detections.error();
+  result.infer_ns = nanosecondsSince(run);
+  result.boxes =
+      toFrame(*detections, decoder_->labels(), plan_, preprocessor_->mapping(), caps_.width(), caps_.height());
+  return result;
+}
+
+} // namespace gstzc::infer

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// One model ready for frames: engine, decoder and the way from a frame's pixels to its boxes.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gst/gst.h>
+
+#include "gst/infer/decoder.h"
+#include "gst/infer/engine.h"
+#include "gst/infer/preprocess.h"
+#include "gst/zerocopy/frame_layout.h"
+
+namespace gstzc::infer {
+
+// An object in the frame: pixels, clamped to it.
+struct FrameBox {
+  std::string label;
+  float score = 0;
+  int x = 0, y = 0, width = 0, height = 0;
+  std::vector<Point> keypoints; // pixels, not clamped
+};
+
+// Detections through the inverse of the resizing; those that leave the frame entirely are left out.
+std::vector<FrameBox> toFrame(const std::vector<Detection> &detections, const std::vector<std::string> &labels,
+                              const InputPlan &plan, const Mapping &mapping, int frame_width, int frame_height);
+
+struct FrameResult {
+  std::vector<FrameBox> boxes;
+  guint64 preprocess_ns = 0;
+  guint64 infer_ns = 0;
+};
+
+// Formats and layouts that setCaps() takes; the error says what is in the way.
+Status checkReadable(const FrameCaps &caps);
+
+class Inference {
+public:
+  // Takes the engine. Errors: an input that no picture fits, outputs that no decoder fits (see planInput, makeDecoder).
+  static Result<std::unique_ptr<Inference>> create(std::unique_ptr<Engine> engine, DecoderKind decoder,
+                                                   std::optional<ResizeMode> resize);
+
+  const Engine &engine() const { return *engine_; }
+  const Decoder &decoder() const { return *decoder_; }
+  const InputPlan &plan() const { return plan_; }
+
+  // For the frames that follow.
+  Status setCaps(const FrameCaps &caps);
+  bool hasCaps() const { return preprocessor_.has_value(); }
+
+  // Reads the frame, runs the model, decodes. Error codes: ECANCELED, ETIMEDOUT (a producer's fence did not come), else
+  // the frame or the model is broken.
+  Result<FrameResult> process(GstBuffer *buffer, const DecodeOptions &options, Cancellation &cancel);
+
+private:
+  Inference() = default;
+
+  std::unique_ptr<Engine> engine_;
+  std::unique_ptr<Decoder> decoder_;
+  InputPlan plan_;
+  ResizeMode resize_ = ResizeMode::Stretch;
+  FrameCaps caps_;
+  std::optional<Preprocessor> preprocessor_;
+  std::vector<float> tensor_; // floats for their alignment; plan_.bytes() are used
+};
+
+} // namespace gstzc::infer
