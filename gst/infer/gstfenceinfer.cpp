@@ -154,7 +154,7 @@ static void account(GstFenceInfer *self, const FrameResult &result) {
 }
 
 // Takes the buffer; the one that is to leave, or null where the run was cancelled or failed (then `flow` says which).
-static GstBuffer *infer(GstFenceInfer *self, GstBuffer *buffer, GstFlowReturn *flow) {
+static GstBuffer *infer_frame(GstFenceInfer *self, GstBuffer *buffer, GstFlowReturn *flow) {
   State *s = self->state;
   GST_OBJECT_LOCK(self);
   const DecodeOptions options = s->settings.decode;
@@ -265,7 +265,7 @@ static void gst_fence_infer_loop(gpointer data) {
   }
   GstFlowReturn flow = GST_FLOW_OK;
   if (GST_IS_BUFFER(item->object)) {
-    GstBuffer *buffer = infer(self, GST_BUFFER_CAST(item->object), &flow);
+    GstBuffer *buffer = infer_frame(self, GST_BUFFER_CAST(item->object), &flow);
     if (buffer != nullptr) {
       {
         std::lock_guard lock(s->stats_mutex);
@@ -298,7 +298,7 @@ static void drop_queued(GstFenceInfer *self, bool goes_on) {
   }
   for (GstEvent *event : cleared.events) {
     const GstEventType type = GST_EVENT_TYPE(event);
-    if (goes_on && GST_EVENT_IS_STICKY(event) && type != GST_EVENT_SEGMENT && type != GST_EVENT_EOS) {
+    if (goes_on && (gst_event_type_get_flags(type) & GST_EVENT_TYPE_STICKY) != 0 && type != GST_EVENT_SEGMENT && type != GST_EVENT_EOS) {
       GstCaps *caps = nullptr;
       if (type == GST_EVENT_CAPS) gst_event_parse_caps(event, &caps);
       if (caps == nullptr || use_caps(self, caps)) gst_pad_store_sticky_event(self->srcpad, event);
@@ -345,7 +345,7 @@ static gboolean gst_fence_infer_sink_event(GstPad *pad, GstObject *parent, GstEv
   }
   default: break;
   }
-  if (!GST_EVENT_IS_SERIALIZED(event)) return gst_pad_event_default(pad, parent, event);
+  if ((gst_event_type_get_flags(GST_EVENT_TYPE(event)) & GST_EVENT_TYPE_SERIALIZED) == 0) return gst_pad_event_default(pad, parent, event);
 
   const bool eos = GST_EVENT_TYPE(event) == GST_EVENT_EOS;
   const GstFlowReturn flow = s->queue.pushEvent(event);
@@ -362,7 +362,8 @@ static gboolean gst_fence_infer_sink_event(GstPad *pad, GstObject *parent, GstEv
 
 static gboolean gst_fence_infer_sink_query(GstPad *pad, GstObject *parent, GstQuery *query) {
   auto *self = GST_FENCE_INFER(parent);
-  if (GST_QUERY_IS_SERIALIZED(query)) return self->state->queue.pushQuery(query);
+  if ((gst_query_type_get_flags(GST_QUERY_TYPE(query)) & GST_QUERY_TYPE_SERIALIZED) != 0)
+    return self->state->queue.pushQuery(query);
   return gst_pad_query_default(pad, parent, query);
 }
 
