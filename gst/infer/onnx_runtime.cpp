@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <streambuf>
+#include <utility>
 #include <vector>
 
 #include <dlfcn.h>
@@ -78,6 +79,8 @@ private:
   enum class State { Undecided, Passing, Dropping };
 
   void put(char c) {
+    // each of those messages ends its line itself and is followed by an empty one
+    if (std::exchange(after_dropped_, false) && c == '\n') return;
     if (state_ == State::Passing) sink_->sputc(c);
     else line_ += c;
     if (state_ == State::Undecided) {
@@ -89,7 +92,8 @@ private:
       }
     }
     if (c != '\n') return;
-    if (state_ == State::Dropping) {
+    after_dropped_ = state_ == State::Dropping;
+    if (after_dropped_) {
       ++dropped_;
       line_.pop_back();
       GST_CAT_LEVEL_LOG(category(), GST_LEVEL_TRACE, nullptr, "%s", line_.c_str());
@@ -102,6 +106,7 @@ private:
   const std::string prefix_; // without a newline
   mutable std::mutex mutex_;
   State state_ = State::Undecided;
+  bool after_dropped_ = false;
   std::string line_; // of the line so far, unless it is passing
   size_t dropped_ = 0;
 };

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "gst/infer/frame_queue.h"
+
+#include <chrono>
+#include <future>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+using namespace gstzc::infer;
+using namespace std::chrono_literals;
+
+namespace {
+
+GstBuffer *numbered(guint64 n) {
+  GstBuffer *buffer = gst_buffer_new();
+  GST_BUFFER_OFFSET(buffer) = n;
+  return buffer;
+}
+
+template <typename T> bool finishes(std::future<T> &future) { return future.wait_for(10s) == std::future_status::ready; }
+template <typename T> bool waits(std::future<T> &future) { return future.wait_for(100ms) == std::future_status::timeout; }
+
+TEST(FrameQueue, StartsFlushing) {
+  FrameQueue queue;
+  EXPECT_EQ(queue.pushBuffer(numbered(0)), GST_FLOW_FLUSHING);
+  EXPECT_EQ(queue.pushEvent(gst_event_new_eos()), GST_FLOW_FLUSHING);
+  EXPECT_FALSE(queue.pop().has_value());
+}
+
+TEST(FrameQueue, KeepsTheOrderOfBuffersAndEvents) {
+  FrameQueue queue;
+  queue.setCapacity(4);
+  queue.start();
+  EXPECT_EQ(queue.pushBuffer(numbered(1)), GST_FLOW_OK);
+  EXPECT_EQ(queue.pushEvent(gst_event_new_gap(7, 1)), GST_FLOW_OK);
+  EXPECT_EQ(queue.pushBuffer(numbered(2)), GST_FLOW_OK);
+  EXPECT_EQ(queue.pushEvent(gst_event_new_eos()), GST_FLOW_OK);
+  const char kinds[] = "bebe";
+  for (int i = 0; i < 4; ++i) {
+    auto item = queue.pop();
+    ASSERT_TRUE(item.has_value());
+    EXPECT_EQ(GST_IS_BUFFER(item->object), kinds[i] == 'b') << i;
+    if (GST_IS_BUFFER(item->object)) {
+      EXPECT_EQ(GST_BUFFER_OFFSET(item->object), i == 0 ? 1u : 2u);
+      queue.finishedBuffer();
+    }
+    gst_mini_object_unref(item->object);
+  }
+}
+
+TEST(FrameQueue, ABufferCountsUntilItIsFinished) {
+  FrameQueue queue;
+  queue.setCapacity(2);
+  queue.start();
+  EXPECT_EQ(queue.pushBuffer(numbered(1)), GST_FLOW_OK);
+  EXPECT_EQ(queue.pushBuffer(numbered(2)), GST_FLOW_OK);
+  auto item = queue.pop(); // being worked on
+  EXPECT_EQ(queue.inFlight(), 2u);
+  auto third = std::async(std::launch::async, [&] { return queue.pushBuffer(numbered(3)); });
+  EXPECT_TRUE(waits(third));
+  EXPECT_EQ(queue.pushEvent(gst_event_new_gap(0, 1)), GST_FLOW_OK) << "events are not bounded";
+  gst_mini_object_unref(item->object);
+  queue.finishedBuffer();
+  ASSERT_TRUE(finishes(third));
+  EXPECT_EQ(third.get(), GST_FLOW_OK);
+}
+
+TEST(FrameQueue, FlushingWakesEveryWaiter) {
+  FrameQueue queue;
+  queue.setCapacity(1);
+  queue.start();
+  EXPECT_EQ(queue.pushBuffer(numbered(1)), GST_FLOW_OK);
+  auto blocked = std::async(std::launch::async, [&] { return queue.pushBuffer(numbered(2)); });
+  EXPECT_TRUE(waits(blocked));
+  queue.setFlushing();
+  ASSERT_TRUE(finishes(blocked));
+  EXPECT_EQ(blocked.get(), GST_FLOW_FLUSHING);
+
+  EXPECT_EQ(queue.clear().buffers, 1u);
+  queue.start();
+  EXPECT_EQ(queue.inFlight(), 0u);
+  auto popping = std::async(std::launch::async, [&] { return queue.pop().has_value(); });
+  EXPECT_TRUE(waits(popping));
+  queue.setFlushing();
+  ASSERT_TRUE(finishes(popping));
+  EXPECT_FALSE(popping.get());
+}
+
+TEST(FrameQueue, AFlowOtherThanOkReachesUpstream) {
+  FrameQueue queue;
+  queue.setCapacity(1);
+  queue.start();
+  EXPECT_EQ(queue.pushBuffer(numbered(1)), GST_FLOW_OK);
+  auto blocked = std::async(std::launch::async, [&] { return queue.pushBuffer(numbered(2)); });
+  EXPECT_TRUE(waits(blocked));
+  queue.setFlow(GST_FLOW_NOT_NEGOTIATED);
+  ASSERT_TRUE(finishes(blocked));
+  EXPECT_EQ(blocked.get(), GST_FLOW_NOT_NEGOTIATED);
+  EXPECT_EQ(queue.pushEvent(gst_event_new_eos()), GST_FLOW_NOT_NEGOTIATED);
+  queue.start();
+  EXPECT_EQ(queue.flow(), GST_FLOW_OK);
+}
+
+TEST(FrameQueue, AQueryWaitsForItsTurnAndAnswer) {
+  FrameQueue queue;
+  queue.setCapacity(2);
+  queue.start();
+  EXPECT_EQ(queue.pushBuffer(numbered(1)), GST_FLOW_OK);
+  GstQuery *query = gst_query_new_drain();
+  auto asked = std::async(std::launch::async, [&] { return queue.pushQuery(query); });
+  EXPECT_TRUE(waits(asked));
+  auto first = queue.pop();
+  EXPECT_TRUE(GST_IS_BUFFER(first->object));
+  gst_mini_object_unref(first->object);
+  queue.finishedBuffer();
+  auto second = queue.pop();
+  ASSERT_TRUE(GST_IS_QUERY(second->object));
+  queue.setFlushing(); // the query is in use: its sender must not go before the answer
+  EXPECT_TRUE(waits(asked));
+  queue.answered(true);
+  ASSERT_TRUE(finishes(asked));
+  EXPECT_TRUE(asked.get());
+  gst_query_unref(query);
+}
+
+TEST(FrameQueue, AQueryThatNobodyTookEndsWithTheFlush) {
+  for (const bool cleared_first : {false, true}) {
+    FrameQueue queue;
+    queue.start();
+    GstQuery *query = gst_query_new_drain();
+    auto asked = std::async(std::launch::async, [&] { return queue.pushQuery(query); });
+    EXPECT_TRUE(waits(asked));
+    if (cleared_first) {
+      EXPECT_EQ(queue.clear().events.size(), 0u);
+    } else {
+      queue.setFlushing();
+    }
+    ASSERT_TRUE(finishes(asked));
+    EXPECT_FALSE(asked.get());
+    queue.start();
+    auto popping = std::async(std::launch::async, [&] { return queue.pop().has_value(); });
+    EXPECT_TRUE(waits(popping)) << "the query is no longer in the queue";
+    queue.setFlushing();
+    ASSERT_TRUE(finishes(popping));
+    gst_query_unref(query);
+  }
+}
+
+TEST(FrameQueue, ClearGivesTheEventsBack) {
+  FrameQueue queue;
+  queue.setCapacity(3);
+  queue.start();
+  EXPECT_EQ(queue.pushEvent(gst_event_new_stream_start("one")), GST_FLOW_OK);
+  EXPECT_EQ(queue.pushBuffer(numbered(1)), GST_FLOW_OK);
+  EXPECT_EQ(queue.pushEvent(gst_event_new_eos()), GST_FLOW_OK);
+  auto cleared = queue.clear();
+  EXPECT_EQ(cleared.buffers, 1u);
+  ASSERT_EQ(cleared.events.size(), 2u);
+  EXPECT_EQ(GST_EVENT_TYPE(cleared.events[0]), GST_EVENT_STREAM_START);
+  for (GstEvent *event : cleared.events) gst_event_unref(event);
+}
+
+} // namespace
