@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// What a user is told when something is wrong: one error, which names the thing and the remedy.
+#include "tests/elements/infer/fixture.h"
+
+#include <filesystem>
+#include <fstream>
+
+namespace gstzc::test {
+namespace {
+
+constexpr const char *kRgb = "video/x-raw,format=RGB,width=256,height=128,framerate=30/1";
+
+class Errors : public FenceInferTest {
+protected:
+  std::string fast() { return save(constantFaces(128, {kMiddleFace}, 3.0f), "fast.onnx"); }
+
+  // Takes the error off the bus and looks at it; there must be exactly one.
+  void expectError(GQuark domain, gint code, const std::vector<std::string> &says) {
+    GstMessage *posted = message(GST_MESSAGE_ERROR);
+    ASSERT_NE(posted, nullptr) << "no error was posted";
+    GError *error = nullptr;
+    gst_message_parse_error(posted, &error, nullptr);
+    const std::string text = error->message;
+    EXPECT_TRUE(g_error_matches(error, domain, code)) << g_quark_to_string(error->domain) << " " << error->code;
+    for (const std::string &part : says) EXPECT_NE(text.find(part), std::string::npos) << "no \"" << part << "\": " << text;
+    g_error_free(error);
+    gst_message_unref(posted);
+    GstMessage *second = message(GST_MESSAGE_ERROR, 0);
+    EXPECT_EQ(second, nullptr) << "a second error";
+    gst_clear_message(&second);
+  }
+};
+
+TEST_F(Errors, ModelsThatCannotBeUsed) {
+  std::filesystem::create_directory(dir_.file("directory"));
+  std::ofstream(dir_.file("empty.onnx")).close();
+  std::ofstream(dir_.file("garbage.onnx")) << "no model at all";
+  const auto identity = [&](const char *name, OnnxType type, const OnnxModel::Dims &dims) {
+    OnnxModel model;
+    model.input("picture", type, dims).output("out", type, dims).node("Identity", {"picture"}, "out");
+    save(model, name);
+  };
+  identity("rank3.onnx", kOnnxFloat, {3, 128, 128});
+  identity("channels.onnx", kOnnxFloat, {1, 4, 128, 128});
+  identity("half.onnx", kOnnxFloat16, {1, 3, 128, 128});
+  identity("open.onnx", kOnnxFloat, {1, 3, -1, -1});
+  identity("outputs.onnx", kOnnxFloat, {1, 3, 128, 128});
+  struct {
+    std::string file;
+    GQuark domain;
+    gint code;
+    std::vector<std::string> says;
+  } const rows[] = {
+      {"", GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_NOT_FOUND, {"model-file is not set"}},
+      {"missing.onnx", GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_NOT_FOUND, {"missing.onnx", "No such file"}},
+      {"directory", GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_NOT_FOUND, {"directory", "is a directory"}},
+      {"empty.onnx", GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_READ, {"empty.onnx", "is empty"}},
+      {"garbage.onnx", GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_READ, {"garbage.onnx", "ONNX model"}},
+      {"rank3.onnx", GST_LIBRARY_ERROR, GST_LIBRARY_ERROR_SETTINGS, {"rank3.onnx", "picture (float32 [3,128,128])", "rank 3"}},
+      {"channels.onnx", GST_LIBRARY_ERROR, GST_LIBRARY_ERROR_SETTINGS, {"channels.onnx", "[1,4,128,128]", "3 channels"}},
+      {"half.onnx", GST_LIBRARY_ERROR, GST_LIBRARY_ERROR_SETTINGS, {"half.onnx", "picture", "type"}},
+      {"open.onnx", GST_LIBRARY_ERROR, GST_LIBRARY_ERROR_SETTINGS, {"open.onnx", "[1,3,?,?]", "fixed picture size"}},
+      {"outputs.onnx", GST_LIBRARY_ERROR, GST_LIBRARY_ERROR_SETTINGS, {"outputs.onnx", "out (float32 [1,3,128,128])", "[1,896,16]"}},
+  };
+  for (const auto &row : rows) {
+    SCOPED_TRACE(row.file);
+    GstElement *element = gst_element_factory_make("fenceinfer", nullptr);
+    ASSERT_NE(element, nullptr);
+    bus_ = gst_bus_new();
+    gst_element_set_bus(element, bus_);
+    if (!row.file.empty()) g_object_set(element, "model-file", dir_.file(row.file).c_str(), nullptr);
+    EXPECT_EQ(gst_element_set_state(element, GST_STATE_READY), GST_STATE_CHANGE_SUCCESS);
+    EXPECT_EQ(gst_element_set_state(element, GST_STATE_PAUSED), GST_STATE_CHANGE_FAILURE);
+    expectError(row.domain, row.code, row.says);
+    gst_element_set_state(element, GST_STATE_NULL);
+    gst_element_set_bus(element, nullptr);
+    gst_object_unref(element);
+    gst_clear_object(&bus_);
+  }
+}
+
+TEST_F(Errors, CapsThatCannotBeRead) {
+  struct {
+    const char *caps;
+    std::vector<std::string> says;
+  } const rows[] = {
+      {"video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=NV12:0x0100000000000002,width=64,height=48,framerate=30/1",
+       {"NV12:0x0100000000000002", "tiled", "drm-format=NV12"}},
+      {"video/x-raw,format=P010_10LE,width=64,height=48,framerate=30/1", {"P010_10LE", "NV12"}},
+      {"video/x-raw,format=NV12,width=0,height=48,framerate=30/1", {"0x48"}},
+      {"video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=NV12,width=64,height=0,framerate=30/1", {"64x0"}},
+      {"video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=P010,width=64,height=48,framerate=30/1", {"P010"}},
+  };
+  for (const auto &row : rows) {
+    SCOPED_TRACE(row.caps);
+    start(fast(), nullptr);
+    gst_harness_push_event(harness_, gst_event_new_stream_start("stream"));
+    GstCaps *caps = gst_caps_from_string(row.caps);
+    EXPECT_FALSE(gst_harness_push_event(harness_, gst_event_new_caps(caps)));
+    gst_caps_unref(caps);
+    expectError(GST_STREAM_ERROR, GST_STREAM_ERROR_FORMAT, row.says);
+    gst_harness_teardown(std::exchange(harness_, nullptr));
+    gst_clear_object(&bus_);
+  }
+}
+
+TEST_F(Errors, AFrameWithoutCaps) {
+  start(fast(), nullptr);
+  gst_harness_push_event(harness_, gst_event_new_stream_start("stream"));
+  GstSegment segment;
+  gst_segment_init(&segment, GST_FORMAT_TIME);
+  gst_harness_push_event(harness_, gst_event_new_segment(&segment));
+  EXPECT_EQ(gst_harness_push(harness_, solid("RGB", 8, 8, {0, 0, 0})), GST_FLOW_NOT_NEGOTIATED);
+  expectError(GST_STREAM_ERROR, GST_STREAM_ERROR_FORMAT, {"before its caps"});
+}
+
+TEST_F(Errors, AFrameThatIsTooSmall) {
+  start(fast(), kRgb);
+  GstFlowReturn flow = gst_harness_push(harness_, gst_buffer_new_allocate(nullptr, 100, nullptr));
+  for (int i = 0; i < 100 && flow == GST_FLOW_OK; ++i) flow = gst_harness_push(harness_, gst_buffer_new_allocate(nullptr, 100, nullptr));
+  EXPECT_EQ(flow, GST_FLOW_ERROR);
+  gst_harness_push_event(harness_, gst_event_new_eos());
+  expectError(GST_STREAM_ERROR, GST_STREAM_ERROR_FAILED, {"plane 0"});
+  EXPECT_EQ(stat("errors"), 1u);
+}
+
+TEST_F(Errors, TheModelStaysWhileItRuns) {
+  const std::string model = fast();
+  start(model, kRgb);
+  g_object_set(harness_->element, "model-file", "/other.onnx", nullptr);
+  GstMessage *warning = message(GST_MESSAGE_WARNING);
+  ASSERT_NE(warning, nullptr);
+  GError *error = nullptr;
+  gst_message_parse_warning(warning, &error, nullptr);
+  EXPECT_NE(std::string(error->message).find("NULL and READY"), std::string::npos) << error->message;
+  g_error_free(error);
+  gst_message_unref(warning);
+  gchar *current = nullptr;
+  g_object_get(harness_->element, "model-file", &current, nullptr);
+  EXPECT_EQ(current, model);
+  g_free(current);
+
+  gst_element_set_state(harness_->element, GST_STATE_READY);
+  g_object_set(harness_->element, "model-file", "/other.onnx", nullptr);
+  g_object_get(harness_->element, "model-file", &current, nullptr);
+  EXPECT_STREQ(current, "/other.onnx");
+  g_free(current);
+}
+
+TEST_F(Errors, AnErrorIsPostedAgainAfterARestart) {
+  start(fast(), nullptr);
+  for (int i = 0; i < 2; ++i) {
+    GstCaps *caps = gst_caps_from_string("video/x-raw,format=NV12,width=0,height=48,framerate=30/1");
+    gst_harness_push_event(harness_, gst_event_new_stream_start("stream"));
+    EXPECT_FALSE(gst_harness_push_event(harness_, gst_event_new_caps(caps)));
+    gst_caps_unref(caps);
+    expectError(GST_STREAM_ERROR, GST_STREAM_ERROR_FORMAT, {"0x48"});
+    gst_element_set_state(harness_->element, GST_STATE_NULL);
+    gst_element_set_state(harness_->element, GST_STATE_PLAYING);
+  }
+}
+
+} // namespace
+} // namespace gstzc::test
