@@ -89,7 +89,10 @@ public:
     if (auto *s = rt_.api->SetInterOpNumThreads(raw, 1)) return rt_.error(s, "setting threads");
 
     OrtStatus *status = nullptr;
-    quietFirstSession([&] { status = rt_.api->CreateSession(rt_.env, path.c_str(), raw, &session_); });
+    quietFirstSession([&] {
+      status = rt_.api->CreateSession(rt_.env, path.c_str(), raw, &session_);
+      return status == nullptr;
+    });
     if (status != nullptr) return rt_.error(status, "loading the model " + path);
     if (auto *s = rt_.api->CreateCpuMemoryInfo(OrtArenaAllocator, OrtMemTypeDefault, &host_))
       return rt_.error(s, "describing host memory");

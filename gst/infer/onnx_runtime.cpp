@@ -44,7 +44,12 @@ uint32_t minorVersion(const std::string &version) {
 // other. Safe for writers in several threads, which the stream's own buffer is too.
 class LineFilter : public std::streambuf {
 public:
-  LineFilter(std::streambuf *sink, std::string prefix) : sink_(sink), prefix_(std::move(prefix)) {}
+  explicit LineFilter(std::string prefix) : prefix_(std::move(prefix)) {}
+
+  void start(std::streambuf *sink) {
+    std::lock_guard lock(mutex_);
+    sink_ = sink;
+  }
 
   // what is held back of a line that might still have become a filtered one
   void passOn() {
@@ -102,7 +107,7 @@ private:
     state_ = State::Undecided;
   }
 
-  std::streambuf *const sink_;
+  std::streambuf *sink_ = nullptr;
   const std::string prefix_; // without a newline
   mutable std::mutex mutex_;
   State state_ = State::Undecided;
@@ -185,24 +190,26 @@ Error OnnxRuntime::error(OrtStatus *status, const std::string &what) const {
   return error;
 }
 
-void quietFirstSession(const std::function<void()> &create) {
-  static std::once_flag once;
-  bool created = false;
-  std::call_once(once, [&] {
-    // The filter is never freed, so that a thread that is just writing through it cannot lose it.
-    std::streambuf *const before = std::cerr.rdbuf();
-    if (before == nullptr) return;
-    auto *const filter = new LineFilter(before, "Schema error");
-    std::cerr.rdbuf(filter);
+void quietFirstSession(const std::function<bool()> &create) {
+  static std::mutex mutex;
+  static bool over = false;
+  // Never freed, so that a thread that is just writing through it cannot lose it.
+  static LineFilter *const filter = new LineFilter("Schema error");
+  std::unique_lock lock(mutex);
+  std::streambuf *const before = std::cerr.rdbuf();
+  if (over || before == nullptr) {
+    lock.unlock();
     create();
-    created = true;
-    if (std::cerr.rdbuf() == filter) std::cerr.rdbuf(before); // else somebody else's buffer is in front of ours now
-    filter->passOn();
-    if (filter->dropped() > 0)
-      GST_CAT_LEVEL_LOG(category(), GST_LEVEL_DEBUG, nullptr, "%zu lines \"Schema error\" of the first session left out",
-                        filter->dropped());
-  });
-  if (!created) create();
+    return;
+  }
+  filter->start(before);
+  std::cerr.rdbuf(filter);
+  over = create(); // a file that is no model fails before the library writes
+  if (std::cerr.rdbuf() == filter) std::cerr.rdbuf(before); // else somebody else's buffer is in front of ours now
+  filter->passOn();
+  if (filter->dropped() > 0)
+    GST_CAT_LEVEL_LOG(category(), GST_LEVEL_DEBUG, nullptr, "%zu lines \"Schema error\" of the first session left out",
+                      filter->dropped());
 }
 
 } // namespace gstzc::infer

@@ -14,6 +14,12 @@ class Errors : public FenceInferTest {
 protected:
   std::string fast() { return save(constantFaces(128, {kMiddleFace}, 3.0f), "fast.onnx"); }
 
+  void pushSegment() {
+    GstSegment segment;
+    gst_segment_init(&segment, GST_FORMAT_TIME);
+    gst_harness_push_event(harness_, gst_event_new_segment(&segment));
+  }
+
   // Takes the error off the bus and looks at it; there must be exactly one.
   void expectError(GQuark domain, gint code, const std::vector<std::string> &says) {
     GstMessage *posted = message(GST_MESSAGE_ERROR);
@@ -96,8 +102,10 @@ TEST_F(Errors, CapsThatCannotBeRead) {
     start(fast(), nullptr);
     gst_harness_push_event(harness_, gst_event_new_stream_start("stream"));
     GstCaps *caps = gst_caps_from_string(row.caps);
-    EXPECT_FALSE(gst_harness_push_event(harness_, gst_event_new_caps(caps)));
+    gst_harness_push_event(harness_, gst_event_new_caps(caps)); // true for all events that stay on a pad
     gst_caps_unref(caps);
+    pushSegment();
+    EXPECT_EQ(gst_harness_push(harness_, gst_buffer_new_allocate(nullptr, 64, nullptr)), GST_FLOW_NOT_NEGOTIATED);
     expectError(GST_STREAM_ERROR, GST_STREAM_ERROR_FORMAT, row.says);
     gst_harness_teardown(std::exchange(harness_, nullptr));
     gst_clear_object(&bus_);
@@ -107,9 +115,7 @@ TEST_F(Errors, CapsThatCannotBeRead) {
 TEST_F(Errors, AFrameWithoutCaps) {
   start(fast(), nullptr);
   gst_harness_push_event(harness_, gst_event_new_stream_start("stream"));
-  GstSegment segment;
-  gst_segment_init(&segment, GST_FORMAT_TIME);
-  gst_harness_push_event(harness_, gst_event_new_segment(&segment));
+  pushSegment();
   EXPECT_EQ(gst_harness_push(harness_, solid("RGB", 8, 8, {0, 0, 0})), GST_FLOW_NOT_NEGOTIATED);
   expectError(GST_STREAM_ERROR, GST_STREAM_ERROR_FORMAT, {"before its caps"});
 }
@@ -152,8 +158,10 @@ TEST_F(Errors, AnErrorIsPostedAgainAfterARestart) {
   for (int i = 0; i < 2; ++i) {
     GstCaps *caps = gst_caps_from_string("video/x-raw,format=NV12,width=0,height=48,framerate=30/1");
     gst_harness_push_event(harness_, gst_event_new_stream_start("stream"));
-    EXPECT_FALSE(gst_harness_push_event(harness_, gst_event_new_caps(caps)));
+    gst_harness_push_event(harness_, gst_event_new_caps(caps)); // true for all events that stay on a pad
     gst_caps_unref(caps);
+    pushSegment();
+    EXPECT_EQ(gst_harness_push(harness_, gst_buffer_new_allocate(nullptr, 64, nullptr)), GST_FLOW_NOT_NEGOTIATED);
     expectError(GST_STREAM_ERROR, GST_STREAM_ERROR_FORMAT, {"0x48"});
     gst_element_set_state(harness_->element, GST_STATE_NULL);
     gst_element_set_state(harness_->element, GST_STATE_PLAYING);

@@ -39,11 +39,14 @@ TensorView view(std::vector<float> &data, std::vector<int64_t> dims) {
 TEST_F(OnnxEngineTest, AaFirstSessionWritesNothingToStandardErrorButOthersDo) {
   std::stringbuf caught;
   std::streambuf *const before = std::cerr.rdbuf(&caught);
+  std::ofstream(dir_.file("garbage.onnx")) << "no model";
+  auto failed = loadOnnxEngine(dir_.file("garbage.onnx"), {}); // must not use up the silence
   auto loaded = load(constantFaces(128, {}, 0));
   std::cerr << "Schema of something else\nand more";
   EXPECT_EQ(std::cerr.rdbuf(), &caught) << "the stream's buffer is put back";
   std::cerr.rdbuf(before);
   ASSERT_NE(loaded.engine, nullptr) << loaded.failure.error.message();
+  EXPECT_EQ(failed.engine, nullptr);
   EXPECT_EQ(caught.str(), "Schema of something else\nand more");
 }
 
