@@ -30,9 +30,8 @@ std::unique_ptr<BlazeFaceDecoder> BlazeFaceDecoder::match(const InputPlan &input
                                                           const std::vector<TensorInfo> &outputs) {
   if (input.width != input.height || input.type != TensorType::Float32) return nullptr;
   const auto find = [&](int anchors, int last) -> size_t {
-    const auto it = std::find_if(outputs.begin(), outputs.end(), [&](const TensorInfo &info) {
-      return hasShape(info.type, info.dims, anchors, last);
-    });
+    const auto it = std::find_if(outputs.begin(), outputs.end(),
+                                 [&](const TensorInfo &info) { return hasShape(info.type, info.dims, anchors, last); });
     return static_cast<size_t>(it - outputs.begin());
   };
   const auto parts = [&](int last) -> std::vector<Part> {
@@ -114,8 +113,7 @@ Result<std::vector<Detection>> BlazeFaceDecoder::decode(const Outputs &outputs, 
                           static_cast<size_t>(std::max(options.max_detections, 0)));
 }
 
-std::vector<Detection> blendOverlapping(std::vector<Detection> candidates, float iou_threshold,
-                                        size_t max_detections) {
+std::vector<Detection> blendOverlapping(std::vector<Detection> candidates, float iou_threshold, size_t max_detections) {
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Detection &a, const Detection &b) { return a.score > b.score; });
   std::vector<Detection> result, rest;

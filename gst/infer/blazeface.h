@@ -42,8 +42,8 @@ private:
   std::vector<Part> scores_, numbers_;
 };
 
-// `candidates` in any order: the best one takes all that overlap it by more than `iou_threshold`, and its box and points
-// become their average weighted by score; then the best of the rest, and so on.
+// `candidates` in any order: the best one takes all that overlap it by more than `iou_threshold`, and its box and
+// points become their average weighted by score; then the best of the rest, and so on.
 std::vector<Detection> blendOverlapping(std::vector<Detection> candidates, float iou_threshold, size_t max_detections);
 
 } // namespace gstzc::infer

@@ -19,7 +19,8 @@ Status waitForProducer(int fd, int timeout_ms, const std::function<bool()> &canc
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
   for (;;) {
     if (cancelled()) return Error{"waiting for the frame's producer", ECANCELED, ""};
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
     pollfd request = {fd, POLLIN, 0};
     const int rc = poll(&request, 1, static_cast<int>(std::clamp<int64_t>(left.count(), 0, kSliceMs)));
     if (rc > 0) return Nothing{}; // POLLERR too: what is no dma-buf and cannot be polled has no fences

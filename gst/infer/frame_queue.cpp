@@ -111,8 +111,10 @@ FrameQueue::Cleared FrameQueue::clear() {
   {
     std::lock_guard lock(mutex_);
     for (const Item &item : items_) {
-      if (GST_IS_BUFFER(item.object)) buffers.push_back(GST_BUFFER_CAST(item.object));
-      else if (GST_IS_EVENT(item.object)) cleared.events.push_back(GST_EVENT_CAST(item.object));
+      if (GST_IS_BUFFER(item.object))
+        buffers.push_back(GST_BUFFER_CAST(item.object));
+      else if (GST_IS_EVENT(item.object))
+        cleared.events.push_back(GST_EVENT_CAST(item.object));
     }
     items_.clear();
     if (query_ == QueryState::Waiting && !query_popped_) query_ = QueryState::Answered; // with false: nobody will

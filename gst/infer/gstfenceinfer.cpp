@@ -124,7 +124,8 @@ static GType resize_get_type() {
   return type;
 }
 
-// --- results ----------------------------------------------------------------------------------------------------------
+// --- results
+// ----------------------------------------------------------------------------------------------------------
 
 static void post_error_once(GstFenceInfer *self, GQuark domain, gint code, const Error &error) {
   GST_OBJECT_LOCK(self);
@@ -193,13 +194,13 @@ static GstBuffer *infer_frame(GstFenceInfer *self, GstBuffer *buffer, GstFlowRet
   attachBoxes(buffer, result->boxes);
   if (message)
     gst_element_post_message(
-        GST_ELEMENT(self),
-        gst_message_new_element(GST_OBJECT(self), resultStructure(buffer, frame, s->caps.width(), s->caps.height(),
-                                                                  result->boxes)));
+        GST_ELEMENT(self), gst_message_new_element(GST_OBJECT(self), resultStructure(buffer, frame, s->caps.width(),
+                                                                                     s->caps.height(), result->boxes)));
   return buffer;
 }
 
-// --- source-pad task --------------------------------------------------------------------------------------------------
+// --- source-pad task
+// --------------------------------------------------------------------------------------------------
 
 static bool use_caps(GstFenceInfer *self, const GstCaps *caps) {
   auto parsed = parseFrameCaps(caps);
@@ -286,7 +287,8 @@ static void gst_fence_infer_loop(gpointer data) {
   }
 }
 
-// --- pads ---------------------------------------------------------------------------------------------------------------
+// --- pads
+// ---------------------------------------------------------------------------------------------------------------
 
 // Drops what waits; events that stay on a pad are kept for the next buffers where the stream goes on (flush).
 static void drop_queued(GstFenceInfer *self, bool goes_on) {
@@ -298,7 +300,8 @@ static void drop_queued(GstFenceInfer *self, bool goes_on) {
   }
   for (GstEvent *event : cleared.events) {
     const GstEventType type = GST_EVENT_TYPE(event);
-    if (goes_on && (gst_event_type_get_flags(type) & GST_EVENT_TYPE_STICKY) != 0 && type != GST_EVENT_SEGMENT && type != GST_EVENT_EOS) {
+    if (goes_on && (gst_event_type_get_flags(type) & GST_EVENT_TYPE_STICKY) != 0 && type != GST_EVENT_SEGMENT &&
+        type != GST_EVENT_EOS) {
       GstCaps *caps = nullptr;
       if (type == GST_EVENT_CAPS) gst_event_parse_caps(event, &caps);
       if (caps == nullptr || use_caps(self, caps)) gst_pad_store_sticky_event(self->srcpad, event);
@@ -318,9 +321,7 @@ static GstFlowReturn gst_fence_infer_chain(GstPad *pad, GstObject *parent, GstBu
   return self->state->queue.pushBuffer(buffer);
 }
 
-static void start_task(GstFenceInfer *self) {
-  gst_pad_start_task(self->srcpad, gst_fence_infer_loop, self, nullptr);
-}
+static void start_task(GstFenceInfer *self) { gst_pad_start_task(self->srcpad, gst_fence_infer_loop, self, nullptr); }
 
 static gboolean gst_fence_infer_sink_event(GstPad *pad, GstObject *parent, GstEvent *event) {
   auto *self = GST_FENCE_INFER(parent);
@@ -335,8 +336,9 @@ static gboolean gst_fence_infer_sink_event(GstPad *pad, GstObject *parent, GstEv
   }
   case GST_EVENT_FLUSH_STOP: {
     const gboolean pushed = gst_pad_push_event(self->srcpad, event);
-    drop_queued(self, true);
-    if (GST_PAD_MODE(self->srcpad) == GST_PAD_MODE_PUSH) {
+    const bool active = GST_PAD_MODE(self->srcpad) == GST_PAD_MODE_PUSH; // else there is no model to use the caps
+    drop_queued(self, active);
+    if (active) {
       s->cancel.reset();
       s->queue.start();
       start_task(self);
@@ -345,7 +347,8 @@ static gboolean gst_fence_infer_sink_event(GstPad *pad, GstObject *parent, GstEv
   }
   default: break;
   }
-  if ((gst_event_type_get_flags(GST_EVENT_TYPE(event)) & GST_EVENT_TYPE_SERIALIZED) == 0) return gst_pad_event_default(pad, parent, event);
+  if ((gst_event_type_get_flags(GST_EVENT_TYPE(event)) & GST_EVENT_TYPE_SERIALIZED) == 0)
+    return gst_pad_event_default(pad, parent, event);
 
   const bool eos = GST_EVENT_TYPE(event) == GST_EVENT_EOS;
   const GstFlowReturn flow = s->queue.pushEvent(event);
@@ -449,7 +452,8 @@ static gboolean gst_fence_infer_src_activate_mode(GstPad *pad, GstObject *parent
   return stopped;
 }
 
-// --- states -------------------------------------------------------------------------------------------------------------
+// --- states
+// -------------------------------------------------------------------------------------------------------------
 
 static void post_load_error(GstFenceInfer *self, const LoadError &failure) {
   const std::string text = failure.error.message();
@@ -478,9 +482,8 @@ static bool load_model(GstFenceInfer *self) {
   std::optional<ResizeMode> resize;
   if (settings.resize != RESIZE_AUTO)
     resize = settings.resize == RESIZE_STRETCH ? ResizeMode::Stretch : ResizeMode::Letterbox;
-  auto inference = Inference::create(std::move(loaded.engine),
-                                     settings.decoder == DECODER_AUTO ? DecoderKind::Auto : DecoderKind::BlazeFace,
-                                     resize);
+  auto inference = Inference::create(
+      std::move(loaded.engine), settings.decoder == DECODER_AUTO ? DecoderKind::Auto : DecoderKind::BlazeFace, resize);
   if (!inference) {
     GST_ELEMENT_ERROR(self, LIBRARY, SETTINGS,
                       ("model file %s: %s", settings.model_file.c_str(), inference.error().message().c_str()),
@@ -515,20 +518,21 @@ static GstStateChangeReturn gst_fence_infer_change_state(GstElement *element, Gs
   return result;
 }
 
-// --- properties -----------------------------------------------------------------------------------------------------------
+// --- properties
+// -----------------------------------------------------------------------------------------------------------
 
 static GstStructure *stats_structure(State *s) {
   std::lock_guard lock(s->stats_mutex);
   const Stats &stats = s->stats;
   // frames are passed on as they are: neither count can be other than 0 while there is no route that copies
-  return gst_structure_new(
-      "stats", "frames", G_TYPE_UINT64, stats.frames, "inferred", G_TYPE_UINT64, stats.inferred, "dropped",
-      G_TYPE_UINT64, stats.dropped, "errors", G_TYPE_UINT64, stats.errors, "copies", G_TYPE_UINT64, guint64{0},
-      "bytes-copied", G_TYPE_UINT64, guint64{0}, "preprocessed", G_TYPE_UINT64, stats.inferred, "preprocess-ns",
-      G_TYPE_UINT64, stats.preprocess.total(), "preprocess-p50-ns", G_TYPE_UINT64, stats.preprocess.percentile(50),
-      "preprocess-p95-ns", G_TYPE_UINT64, stats.preprocess.percentile(95), "infer-ns", G_TYPE_UINT64,
-      stats.infer.total(), "infer-p50-ns", G_TYPE_UINT64, stats.infer.percentile(50), "infer-p95-ns", G_TYPE_UINT64,
-      stats.infer.percentile(95), nullptr);
+  return gst_structure_new("stats", "frames", G_TYPE_UINT64, stats.frames, "inferred", G_TYPE_UINT64, stats.inferred,
+                           "dropped", G_TYPE_UINT64, stats.dropped, "errors", G_TYPE_UINT64, stats.errors, "copies",
+                           G_TYPE_UINT64, guint64{0}, "bytes-copied", G_TYPE_UINT64, guint64{0}, "preprocessed",
+                           G_TYPE_UINT64, stats.inferred, "preprocess-ns", G_TYPE_UINT64, stats.preprocess.total(),
+                           "preprocess-p50-ns", G_TYPE_UINT64, stats.preprocess.percentile(50), "preprocess-p95-ns",
+                           G_TYPE_UINT64, stats.preprocess.percentile(95), "infer-ns", G_TYPE_UINT64,
+                           stats.infer.total(), "infer-p50-ns", G_TYPE_UINT64, stats.infer.percentile(50),
+                           "infer-p95-ns", G_TYPE_UINT64, stats.infer.percentile(95), nullptr);
 }
 
 static void gst_fence_infer_set_property(GObject *object, guint id, const GValue *value, GParamSpec *pspec) {
@@ -590,7 +594,8 @@ static void gst_fence_infer_get_property(GObject *object, guint id, GValue *valu
   GST_OBJECT_UNLOCK(self);
 }
 
-// --- type -----------------------------------------------------------------------------------------------------------------
+// --- type
+// -----------------------------------------------------------------------------------------------------------------
 
 // The three notations, dma-bufs first: DMA_DRM (linear), DMABuf with a plain format, system memory.
 static GstCaps *template_caps() {
@@ -632,20 +637,20 @@ static void gst_fence_infer_class_init(GstFenceInferClass *klass) {
           g_param_spec_float("iou-threshold", "IoU threshold",
                              "Boxes that overlap by more (intersection over union) are the same object", 0, 1,
                              kIouThreshold, playing));
-  install(PROP_MAX_DETECTIONS, g_param_spec_int("max-detections", "Maximum detections",
-                                                "The best so many objects of a frame are kept", 1, G_MAXINT,
-                                                kMaxDetections, playing));
+  install(PROP_MAX_DETECTIONS,
+          g_param_spec_int("max-detections", "Maximum detections", "The best so many objects of a frame are kept", 1,
+                           G_MAXINT, kMaxDetections, playing));
   install(PROP_RESIZE_MODE, g_param_spec_enum("resize-mode", "Resize mode", "How a frame gets the model's input size",
                                               resize_get_type(), RESIZE_AUTO, ready));
-  install(PROP_MAX_IN_FLIGHT, g_param_spec_uint("max-in-flight", "Maximum in flight",
-                                                "Frames held at a time; then upstream waits", 1, 64, kMaxInFlight,
-                                                ready));
-  install(PROP_INTRA_THREADS, g_param_spec_int("intra-threads", "Threads of a run",
-                                               "CPU threads that share the work of one frame", 1, 256, kIntraThreads,
-                                               ready));
-  install(PROP_MESSAGE_RESULTS, g_param_spec_boolean("message-results", "Message results",
-                                                     "Post an element message fenceinfer-result for each frame", FALSE,
-                                                     playing));
+  install(PROP_MAX_IN_FLIGHT,
+          g_param_spec_uint("max-in-flight", "Maximum in flight", "Frames held at a time; then upstream waits", 1, 64,
+                            kMaxInFlight, ready));
+  install(PROP_INTRA_THREADS,
+          g_param_spec_int("intra-threads", "Threads of a run", "CPU threads that share the work of one frame", 1, 256,
+                           kIntraThreads, ready));
+  install(PROP_MESSAGE_RESULTS,
+          g_param_spec_boolean("message-results", "Message results",
+                               "Post an element message fenceinfer-result for each frame", FALSE, playing));
   install(PROP_STATS,
           g_param_spec_boxed("stats", "Statistics", "Counts and times (ns) since the element went to PAUSED",
                              GST_TYPE_STRUCTURE, static_cast<GParamFlags>(G_PARAM_READABLE | G_PARAM_STATIC_STRINGS)));

@@ -38,8 +38,7 @@ Result<InputPlan> planInput(const std::vector<TensorInfo> &inputs) {
   plan.type = input.type;
   // [1,3,h,3] is read as NCHW, the more common order in ONNX files
   const bool nchw = dims[1] == 3;
-  if (!nchw && dims[3] != 3)
-    return Error{"input " + input.describe() + " does not have 3 channels", 0, kExpected};
+  if (!nchw && dims[3] != 3) return Error{"input " + input.describe() + " does not have 3 channels", 0, kExpected};
   plan.layout = nchw ? TensorLayout::Nchw : TensorLayout::Nhwc;
   const int64_t height = nchw ? dims[2] : dims[1], width = nchw ? dims[3] : dims[2];
   if (width < 0 || height < 0)

@@ -81,8 +81,8 @@ public:
 
     // Spinning threads burn a core between frames of a paced stream and starve the other elements; a model file's own
     // parallelism is a matter of several sessions.
-    for (const auto &[key, value] : {std::pair{"session.intra_op.allow_spinning", "0"},
-                                     std::pair{"session.inter_op.allow_spinning", "0"}})
+    for (const auto &[key, value] :
+         {std::pair{"session.intra_op.allow_spinning", "0"}, std::pair{"session.inter_op.allow_spinning", "0"}})
       if (auto *s = rt_.api->AddSessionConfigEntry(raw, key, value)) return rt_.error(s, std::string("option ") + key);
     if (auto *s = rt_.api->SetIntraOpNumThreads(raw, options.intra_threads))
       return rt_.error(s, "setting " + std::to_string(options.intra_threads) + " threads");
@@ -201,8 +201,8 @@ private:
     OrtAllocator *allocator = nullptr; // the library's own, not to be released
     if (auto *s = rt_.api->GetAllocatorWithDefaultOptions(&allocator)) return rt_.error(s, "finding the allocator");
     size_t count = 0;
-    if (auto *s = inputs ? rt_.api->SessionGetInputCount(session_, &count)
-                         : rt_.api->SessionGetOutputCount(session_, &count))
+    if (auto *s =
+            inputs ? rt_.api->SessionGetInputCount(session_, &count) : rt_.api->SessionGetOutputCount(session_, &count))
       return rt_.error(s, "counting the model's tensors");
     for (size_t i = 0; i < count; ++i) {
       TensorInfo info;

@@ -86,8 +86,10 @@ private:
   void put(char c) {
     // each of those messages ends its line itself and is followed by an empty one
     if (std::exchange(after_dropped_, false) && c == '\n') return;
-    if (state_ == State::Passing) sink_->sputc(c);
-    else line_ += c;
+    if (state_ == State::Passing)
+      sink_->sputc(c);
+    else
+      line_ += c;
     if (state_ == State::Undecided) {
       if (prefix_.compare(0, line_.size(), line_) != 0) {
         state_ = State::Passing;
@@ -161,8 +163,8 @@ Result<OnnxRuntime> open() {
   if (runtime.api == nullptr)
     return Error{library->name + " is ONNX Runtime " + runtime.version, 0,
                  "Version 1." + std::to_string(kOldestApi) + " or newer is needed"};
-  OrtStatus *status = runtime.api->CreateEnvWithCustomLogger(log, nullptr, ORT_LOGGING_LEVEL_WARNING, "fenceinfer",
-                                                             &runtime.env);
+  OrtStatus *status =
+      runtime.api->CreateEnvWithCustomLogger(log, nullptr, ORT_LOGGING_LEVEL_WARNING, "fenceinfer", &runtime.env);
   if (status != nullptr) return runtime.error(status, "creating the ONNX Runtime environment");
   GST_CAT_LEVEL_LOG(category(), GST_LEVEL_INFO, nullptr, "ONNX Runtime %s from %s, API %u", runtime.version.c_str(),
                     runtime.library.c_str(), runtime.api_version);
@@ -204,7 +206,7 @@ void quietFirstSession(const std::function<bool()> &create) {
   }
   filter->start(before);
   std::cerr.rdbuf(filter);
-  over = create(); // a file that is no model fails before the library writes
+  over = create();                                          // a file that is no model fails before the library writes
   if (std::cerr.rdbuf() == filter) std::cerr.rdbuf(before); // else somebody else's buffer is in front of ours now
   filter->passOn();
   if (filter->dropped() > 0)

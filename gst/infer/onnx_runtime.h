@@ -27,9 +27,10 @@ struct OnnxRuntime {
   Error error(OrtStatus *status, const std::string &what) const; // takes the status; it must not be null
 };
 
-// Calls `create`, which creates a session and says whether it did. Debian's 1.21 writes over a thousand lines "Schema error" to the standard
-// error stream of C++ when the first session of a process is created (its onnx library registers its operators twice);
-// they go to the debug log instead. All else that is written there meanwhile, by any thread, comes through.
+// Calls `create`, which creates a session and says whether it did. Debian's 1.21 writes over a thousand lines "Schema
+// error" to the standard error stream of C++ when the first session of a process is created (its onnx library registers
+// its operators twice); they go to the debug log instead. All else that is written there meanwhile, by any thread,
+// comes through.
 void quietFirstSession(const std::function<bool()> &create);
 
 } // namespace gstzc::infer

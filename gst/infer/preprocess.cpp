@@ -124,8 +124,8 @@ Result<Preprocessor> Preprocessor::create(const GstVideoInfo &info, const InputP
   if (GST_VIDEO_FORMAT_INFO_IS_YUV(finfo)) {
     double kr = 0, kb = 0;
     if (!gst_video_color_matrix_get_Kr_Kb(info.colorimetry.matrix, &kr, &kb))
-      gst_video_color_matrix_get_Kr_Kb(
-          height > 576 ? GST_VIDEO_COLOR_MATRIX_BT709 : GST_VIDEO_COLOR_MATRIX_BT601, &kr, &kb);
+      gst_video_color_matrix_get_Kr_Kb(height > 576 ? GST_VIDEO_COLOR_MATRIX_BT709 : GST_VIDEO_COLOR_MATRIX_BT601, &kr,
+                                       &kb);
     const double kg = 1 - kr - kb;
     const double rv = 2 * (1 - kr) * chroma, bu = 2 * (1 - kb) * chroma;
     const double gu = -bu * kb / kg, gv = -rv * kr / kg;
@@ -180,8 +180,10 @@ void Preprocessor::toRgb(float *a, float *b, float *c) const {
 }
 
 template <typename T> static T store(float value) {
-  if constexpr (std::is_same_v<T, float>) return value;
-  else return static_cast<T>(std::clamp(value, 0.0f, 255.0f) + 0.5f);
+  if constexpr (std::is_same_v<T, float>)
+    return value;
+  else
+    return static_cast<T>(std::clamp(value, 0.0f, 255.0f) + 0.5f);
 }
 
 // One row of the tensor; `rgb` holds the covered columns, or is null for a row of padding.
@@ -221,8 +223,10 @@ template <typename T> void Preprocessor::runAs(const FramePlanes &frame, T *tens
 }
 
 void Preprocessor::run(const FramePlanes &frame, void *tensor) const {
-  if (plan_.type == TensorType::UInt8) runAs(frame, static_cast<uint8_t *>(tensor));
-  else runAs(frame, static_cast<float *>(tensor));
+  if (plan_.type == TensorType::UInt8)
+    runAs(frame, static_cast<uint8_t *>(tensor));
+  else
+    runAs(frame, static_cast<float *>(tensor));
 }
 
 } // namespace gstzc::infer

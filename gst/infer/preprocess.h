@@ -26,10 +26,10 @@ enum class ResizeMode {
 
 // What a model expects of the numbers: value = (colour - mean) * scale, colour 0..255.
 struct Normalisation {
-  std::array<float, 3> mean = {0, 0, 0};          // of red, green, blue
+  std::array<float, 3> mean = {0, 0, 0}; // of red, green, blue
   std::array<float, 3> scale = {1.0f, 1.0f, 1.0f};
-  float padding = 0;                               // colour of all three channels outside the frame
-  bool bgr = false;                                // first channel blue instead of red
+  float padding = 0; // colour of all three channels outside the frame
+  bool bgr = false;  // first channel blue instead of red
 };
 
 // Frame pixels = tensor pixels * step + origin, per axis.
@@ -86,8 +86,8 @@ private:
   int planes_ = 0;
   int first_column_ = 0, last_column_ = 0; // tensor pixels [first, last) that the frame covers
   int first_row_ = 0, last_row_ = 0;
-  std::vector<Component> components_; // Y U V, R G B or grey
-  bool matrix_ = false;               // components are Y U V
+  std::vector<Component> components_;               // Y U V, R G B or grey
+  bool matrix_ = false;                             // components are Y U V
   std::array<std::array<float, 4>, 3> to_rgb_ = {}; // rows R G B: factors of the three components, constant
 };
 

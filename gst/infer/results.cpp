@@ -12,10 +12,10 @@ GstBuffer *writableShallow(GstBuffer *buffer) {
   // Not gst_buffer_copy(): it copies the bytes of memory flagged NO_SHARE. The old buffer stays alive and unwritten, so
   // that the two may hold one memory.
   GstBuffer *copy = gst_buffer_new();
-  gst_buffer_copy_into(copy, buffer,
-                       static_cast<GstBufferCopyFlags>(GST_BUFFER_COPY_FLAGS | GST_BUFFER_COPY_TIMESTAMPS |
-                                                       GST_BUFFER_COPY_META),
-                       0, static_cast<gsize>(-1));
+  gst_buffer_copy_into(
+      copy, buffer,
+      static_cast<GstBufferCopyFlags>(GST_BUFFER_COPY_FLAGS | GST_BUFFER_COPY_TIMESTAMPS | GST_BUFFER_COPY_META), 0,
+      static_cast<gsize>(-1));
   for (guint i = 0, n = gst_buffer_n_memory(buffer); i < n; ++i)
     gst_buffer_append_memory(copy, gst_buffer_get_memory(buffer, i));
   // metadata that describes memory (GstVideoMeta) was left out above, as if the memory were another
@@ -43,18 +43,18 @@ void attachBoxes(GstBuffer *buffer, const std::vector<FrameBox> &boxes) {
 
 GstStructure *resultStructure(const GstBuffer *buffer, guint64 frame, int width, int height,
                               const std::vector<FrameBox> &boxes) {
-  GstStructure *result = gst_structure_new("fenceinfer-result", "timestamp", G_TYPE_UINT64, GST_BUFFER_PTS(buffer),
-                                           "frame", G_TYPE_UINT64, frame, "width", G_TYPE_INT, width, "height",
-                                           G_TYPE_INT, height, nullptr);
+  GstStructure *result =
+      gst_structure_new("fenceinfer-result", "timestamp", G_TYPE_UINT64, GST_BUFFER_PTS(buffer), "frame", G_TYPE_UINT64,
+                        frame, "width", G_TYPE_INT, width, "height", G_TYPE_INT, height, nullptr);
   GValue array = G_VALUE_INIT;
   gst_value_array_init(&array, static_cast<guint>(boxes.size()));
   for (const FrameBox &box : boxes) {
     GValue item = G_VALUE_INIT;
     g_value_init(&item, GST_TYPE_STRUCTURE);
-    g_value_take_boxed(&item, gst_structure_new("detection", "label", G_TYPE_STRING, box.label.c_str(), "score",
-                                                G_TYPE_DOUBLE, static_cast<double>(box.score), "x", G_TYPE_INT, box.x,
-                                                "y", G_TYPE_INT, box.y, "w", G_TYPE_INT, box.width, "h", G_TYPE_INT,
-                                                box.height, nullptr));
+    g_value_take_boxed(&item,
+                       gst_structure_new("detection", "label", G_TYPE_STRING, box.label.c_str(), "score", G_TYPE_DOUBLE,
+                                         static_cast<double>(box.score), "x", G_TYPE_INT, box.x, "y", G_TYPE_INT, box.y,
+                                         "w", G_TYPE_INT, box.width, "h", G_TYPE_INT, box.height, nullptr));
     gst_value_array_append_and_take_value(&array, &item);
   }
   gst_structure_take_value(result, "detections", &array);

@@ -44,8 +44,8 @@ Colour sample(const Picture &p, double x, double y) {
     return Grid{&p.planes[plane], p.strides[plane], pixel, offset, p.width, p.height}.bilinear(x - 0.5, y - 0.5);
   };
   const auto chroma = [&](int plane, int pixel, int offset, bool half_height) {
-    const Grid grid{&p.planes[plane], p.strides[plane], pixel, offset, (p.width + 1) / 2,
-                    half_height ? (p.height + 1) / 2 : p.height};
+    const Grid grid{&p.planes[plane], p.strides[plane],  pixel,
+                    offset,           (p.width + 1) / 2, half_height ? (p.height + 1) / 2 : p.height};
     // chroma sample k belongs to pixels 2k and 2k+1: its centre is at 2k+1, or at 2k+0.5 where it sits on the left one
     const double cx = p.chroma_left ? (x - 0.5) / 2 : (x - 1) / 2;
     const double cy = half_height ? (y - 1) / 2 : y - 0.5;

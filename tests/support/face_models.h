@@ -30,8 +30,10 @@ inline std::vector<float> regressors(const std::vector<EncodedFace> &faces, int 
 // Input and the outputs that do not matter (the coarse grid: no face).
 inline OnnxModel faceFrame(int side, const std::vector<EncodedFace> &faces, bool nchw = false) {
   OnnxModel model;
-  if (nchw) model.input("image", kOnnxFloat, {1, 3, side, side});
-  else model.input("image", kOnnxFloat, {1, side, side, 3});
+  if (nchw)
+    model.input("image", kOnnxFloat, {1, 3, side, side});
+  else
+    model.input("image", kOnnxFloat, {1, side, side, 3});
   model.constant("fine boxes", {1, 512, 16}, regressors(faces, 512))
       .constant("coarse boxes", {1, 384, 16}, regressors({}, 384))
       .constant("coarse scores", {1, 384, 1}, std::vector<float>(384, -100.0f))
@@ -63,7 +65,9 @@ inline OnnxModel channelMeans(int side, const std::array<EncodedFace, 3> &faces,
     bias[static_cast<size_t>(faces[c].anchor)] = 0.0f;
   }
   OnnxModel model = faceFrame(side, {faces.begin(), faces.end()}, nchw);
-  model.node("ReduceMean", {"image"}, "means", {{"axes", nchw ? std::vector<int64_t>{2, 3} : std::vector<int64_t>{1, 2}}})
+  model
+      .node("ReduceMean", {"image"}, "means",
+            {{"axes", nchw ? std::vector<int64_t>{2, 3} : std::vector<int64_t>{1, 2}}})
       .constant("one row", {2}, std::vector<int64_t>{1, 3})
       .node("Reshape", {"means", "one row"}, "row")
       .constant("weights", {3, 512}, weights)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// Writes ONNX files for tests, so that they need no weights: the protobuf wire format by hand, as far as small models go
-// (onnx.proto: field numbers in the comments).
+// Writes ONNX files for tests, so that they need no weights: the protobuf wire format by hand, as far as small models
+// go (onnx.proto: field numbers in the comments).
 #pragma once
 
 #include <bit>
@@ -65,9 +65,9 @@ public:
     node.bytes(2, output).bytes(4, op);                         // output, op_type
     for (const auto &[name, values] : int_lists) {
       Message attribute;
-      attribute.bytes(1, name);                            // AttributeProto.name
+      attribute.bytes(1, name);                              // AttributeProto.name
       for (const int64_t v : values) attribute.number(8, v); // ints
-      attribute.number(20, 7);                             // type INTS
+      attribute.number(20, 7);                               // type INTS
       node.message(5, attribute);
     }
     graph_.message(1, node); // GraphProto.node
@@ -93,9 +93,11 @@ private:
     Message shape;
     for (const int64_t dim : dims) {
       Message dimension;
-      if (dim < 0) dimension.bytes(2, "open"); // Dimension.dim_param
-      else dimension.number(1, dim);           // dim_value
-      shape.message(1, dimension);             // TensorShapeProto.dim
+      if (dim < 0)
+        dimension.bytes(2, "open"); // Dimension.dim_param
+      else
+        dimension.number(1, dim);  // dim_value
+      shape.message(1, dimension); // TensorShapeProto.dim
     }
     Message tensor, type_proto, info;
     tensor.number(1, type).message(2, shape); // TypeProto.Tensor.elem_type, shape
@@ -105,10 +107,10 @@ private:
   }
   OnnxModel &initializer(const std::string &name, OnnxType type, const Dims &dims, const void *data, size_t bytes) {
     Message tensor;
-    for (const int64_t dim : dims) tensor.number(1, dim);                                   // TensorProto.dims
-    tensor.number(2, type).bytes(8, name);                                                  // data_type, name
-    tensor.bytes(9, std::string(static_cast<const char *>(data), bytes));                   // raw_data
-    graph_.message(5, tensor);                                                              // GraphProto.initializer
+    for (const int64_t dim : dims) tensor.number(1, dim);                 // TensorProto.dims
+    tensor.number(2, type).bytes(8, name);                                // data_type, name
+    tensor.bytes(9, std::string(static_cast<const char *>(data), bytes)); // raw_data
+    graph_.message(5, tensor);                                            // GraphProto.initializer
     return *this;
   }
 

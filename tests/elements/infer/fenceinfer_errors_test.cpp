@@ -28,7 +28,8 @@ protected:
     gst_message_parse_error(posted, &error, nullptr);
     const std::string text = error->message;
     EXPECT_TRUE(g_error_matches(error, domain, code)) << g_quark_to_string(error->domain) << " " << error->code;
-    for (const std::string &part : says) EXPECT_NE(text.find(part), std::string::npos) << "no \"" << part << "\": " << text;
+    for (const std::string &part : says)
+      EXPECT_NE(text.find(part), std::string::npos) << "no \"" << part << "\": " << text;
     g_error_free(error);
     gst_message_unref(posted);
     GstMessage *second = message(GST_MESSAGE_ERROR, 0);
@@ -62,11 +63,20 @@ TEST_F(Errors, ModelsThatCannotBeUsed) {
       {"directory", GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_NOT_FOUND, {"directory", "is a directory"}},
       {"empty.onnx", GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_READ, {"empty.onnx", "is empty"}},
       {"garbage.onnx", GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_READ, {"garbage.onnx", "ONNX model"}},
-      {"rank3.onnx", GST_LIBRARY_ERROR, GST_LIBRARY_ERROR_SETTINGS, {"rank3.onnx", "picture (float32 [3,128,128])", "rank 3"}},
-      {"channels.onnx", GST_LIBRARY_ERROR, GST_LIBRARY_ERROR_SETTINGS, {"channels.onnx", "[1,4,128,128]", "3 channels"}},
+      {"rank3.onnx",
+       GST_LIBRARY_ERROR,
+       GST_LIBRARY_ERROR_SETTINGS,
+       {"rank3.onnx", "picture (float32 [3,128,128])", "rank 3"}},
+      {"channels.onnx",
+       GST_LIBRARY_ERROR,
+       GST_LIBRARY_ERROR_SETTINGS,
+       {"channels.onnx", "[1,4,128,128]", "3 channels"}},
       {"half.onnx", GST_LIBRARY_ERROR, GST_LIBRARY_ERROR_SETTINGS, {"half.onnx", "picture", "type"}},
       {"open.onnx", GST_LIBRARY_ERROR, GST_LIBRARY_ERROR_SETTINGS, {"open.onnx", "[1,3,?,?]", "fixed picture size"}},
-      {"outputs.onnx", GST_LIBRARY_ERROR, GST_LIBRARY_ERROR_SETTINGS, {"outputs.onnx", "out (float32 [1,3,128,128])", "[1,896,16]"}},
+      {"outputs.onnx",
+       GST_LIBRARY_ERROR,
+       GST_LIBRARY_ERROR_SETTINGS,
+       {"outputs.onnx", "out (float32 [1,3,128,128])", "[1,896,16]"}},
   };
   for (const auto &row : rows) {
     SCOPED_TRACE(row.file);
@@ -107,8 +117,7 @@ TEST_F(Errors, CapsThatCannotBeRead) {
     pushSegment();
     EXPECT_EQ(gst_harness_push(harness_, gst_buffer_new_allocate(nullptr, 64, nullptr)), GST_FLOW_NOT_NEGOTIATED);
     expectError(GST_STREAM_ERROR, GST_STREAM_ERROR_FORMAT, row.says);
-    gst_harness_teardown(std::exchange(harness_, nullptr));
-    gst_clear_object(&bus_);
+    stop();
   }
 }
 
@@ -123,7 +132,8 @@ TEST_F(Errors, AFrameWithoutCaps) {
 TEST_F(Errors, AFrameThatIsTooSmall) {
   start(fast(), kRgb);
   GstFlowReturn flow = gst_harness_push(harness_, gst_buffer_new_allocate(nullptr, 100, nullptr));
-  for (int i = 0; i < 100 && flow == GST_FLOW_OK; ++i) flow = gst_harness_push(harness_, gst_buffer_new_allocate(nullptr, 100, nullptr));
+  for (int i = 0; i < 100 && flow == GST_FLOW_OK; ++i)
+    flow = gst_harness_push(harness_, gst_buffer_new_allocate(nullptr, 100, nullptr));
   EXPECT_EQ(flow, GST_FLOW_ERROR);
   gst_harness_push_event(harness_, gst_event_new_eos());
   expectError(GST_STREAM_ERROR, GST_STREAM_ERROR_FAILED, {"plane 0"});

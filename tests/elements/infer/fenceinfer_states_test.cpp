@@ -6,6 +6,11 @@
 #include <future>
 #include <thread>
 
+#include <gst/allocators/allocators.h>
+#include <unistd.h>
+
+#include "gst/zerocopy/core/unique_fd.h"
+
 namespace gstzc::test {
 namespace {
 
@@ -69,6 +74,34 @@ TEST_F(States, AFlushEndsTheRunAndDropsWhatWaits) {
   EXPECT_EQ(message(GST_MESSAGE_ERROR, 0), nullptr) << "a cancelled run is no error";
 }
 
+// A pipe that nothing is written to is as silent as a producer's fence that never comes.
+TEST_F(States, AProducerThatHangsCostsTheFrameItsResults) {
+  start(fast(), "video/x-raw(memory:DMABuf),format=NV12,width=64,height=48,framerate=30/1");
+  GstAllocator *allocator = gst_dmabuf_allocator_new();
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  UniqueFd writing(ends[1]);
+  GstBuffer *in = gst_buffer_new();
+  gst_buffer_append_memory(in, gst_dmabuf_allocator_alloc(allocator, ends[0], 64 * 72)); // takes the descriptor
+  ASSERT_EQ(gst_harness_push(harness_, gst_buffer_ref(in)), GST_FLOW_OK);
+  GstBuffer *out = gst_harness_pull(harness_);
+  EXPECT_EQ(out, in);
+  EXPECT_EQ(gst_buffer_get_analytics_relation_meta(out), nullptr);
+  EXPECT_EQ(stat("errors"), 1u);
+  GstMessage *warning = message(GST_MESSAGE_WARNING);
+  ASSERT_NE(warning, nullptr);
+  gst_message_unref(warning);
+  gst_buffer_unref(out);
+
+  // and stopping does not wait for it
+  ASSERT_EQ(gst_harness_push(harness_, in), GST_FLOW_OK);
+  std::this_thread::sleep_for(50ms);
+  const auto before = std::chrono::steady_clock::now();
+  gst_element_set_state(harness_->element, GST_STATE_NULL);
+  EXPECT_LT(std::chrono::steady_clock::now() - before, 500ms);
+  gst_object_unref(allocator);
+}
+
 TEST_F(States, FramesFlowAgainAfterAFlushWithTheCapsThatWaited) {
   start(fast(), kRgb);
   GstSegment segment;
@@ -109,7 +142,8 @@ TEST_F(States, StartsAgainAfterStopping) {
 
 TEST_F(States, InAPipelineToTheEnd) {
   const std::string line = "videotestsrc num-buffers=40 ! video/x-raw,format=NV12,width=321,height=241 ! fenceinfer "
-                           "name=f model-file=\"" + fast() + "\" ! fakesink sync=false";
+                           "name=f model-file=\"" +
+                           fast() + "\" ! fakesink sync=false";
   GError *error = nullptr;
   GstElement *pipeline = gst_parse_launch(line.c_str(), &error);
   ASSERT_EQ(error, nullptr) << error->message;
@@ -137,7 +171,8 @@ TEST_F(States, InAPipelineToTheEnd) {
 
 TEST_F(States, SeeksWhilePlaying) {
   const std::string line = "videotestsrc num-buffers=100000 ! video/x-raw,format=RGB,width=64,height=48 ! fenceinfer "
-                           "model-file=\"" + fast() + "\" ! fakesink sync=false";
+                           "model-file=\"" +
+                           fast() + "\" ! fakesink sync=false";
   GError *error = nullptr;
   GstElement *pipeline = gst_parse_launch(line.c_str(), &error);
   ASSERT_EQ(error, nullptr) << error->message;
@@ -217,8 +252,9 @@ TEST_F(States, DownstreamsPoolReachesTheProducer) {
 
 TEST_F(States, CapsAreWhatDownstreamTakesOfWhatIsRead) {
   start(fast(), nullptr);
-  gst_harness_set_sink_caps_str(harness_, "video/x-raw,format={NV12,P010_10LE},width=64;"
-                                          "video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format={NV12,NV12:0x0100000000000001}");
+  gst_harness_set_sink_caps_str(harness_,
+                                "video/x-raw,format={NV12,P010_10LE},width=64;"
+                                "video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format={NV12,NV12:0x0100000000000001}");
   GstCaps *caps = gst_pad_peer_query_caps(harness_->srcpad, nullptr);
   const auto allows = [&](const char *text) {
     GstCaps *wanted = gst_caps_from_string(text);

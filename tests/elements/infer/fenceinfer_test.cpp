@@ -17,8 +17,8 @@
 
 #include "gst/zerocopy/core/dmabuf.h"
 
-// Stands before libc's, for GstDmaBufAllocator too: memfds take the place of dma-bufs here, and what is asked of them is
-// written down.
+// Stands before libc's, for GstDmaBufAllocator too: memfds take the place of dma-bufs here, and what is asked of them
+// is written down.
 static std::mutex sync_mutex;
 static std::vector<__u64> sync_flags;
 extern "C" __attribute__((visibility("default"))) int ioctl(int fd, unsigned long request, ...) {
@@ -155,8 +155,7 @@ TEST_F(Frames, ChannelsArriveInOrderAndNormalised) {
         EXPECT_NEAR(boxes[c].score, 1 / (1 + std::exp(-value)), row.tolerance) << caps << " channel " << c;
       }
       gst_buffer_unref(out);
-      gst_harness_teardown(std::exchange(harness_, nullptr));
-      gst_clear_object(&bus_);
+      stop();
     }
 }
 
@@ -209,8 +208,8 @@ TEST_F(Frames, DmaBufsInBothNotations) {
     {
       // one bracket for both planes, for reading only
       std::lock_guard lock(sync_mutex);
-      EXPECT_EQ(sync_flags, (std::vector<__u64>{DMA_BUF_SYNC_START | DMA_BUF_SYNC_READ,
-                                                DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ}));
+      EXPECT_EQ(sync_flags,
+                (std::vector<__u64>{DMA_BUF_SYNC_START | DMA_BUF_SYNC_READ, DMA_BUF_SYNC_END | DMA_BUF_SYNC_READ}));
     }
     GstCaps *caps = gst_pad_get_current_caps(harness_->sinkpad);
     GstCaps *expected = gst_caps_from_string(notation);
@@ -218,8 +217,7 @@ TEST_F(Frames, DmaBufsInBothNotations) {
     gst_caps_unref(caps);
     gst_caps_unref(expected);
     gst_buffer_unref(out);
-    gst_harness_teardown(std::exchange(harness_, nullptr));
-    gst_clear_object(&bus_);
+    stop();
   }
 }
 
@@ -335,8 +333,8 @@ TEST_F(Frames, BlazeFaceFindsTheAstronaut) {
     const GstStructure *face = gst_value_get_structure(gst_value_array_get_value(list, 0));
     gint x, y, w, h;
     gdouble score;
-    gst_structure_get(face, "x", G_TYPE_INT, &x, "y", G_TYPE_INT, &y, "w", G_TYPE_INT, &w, "h", G_TYPE_INT, &h,
-                      "score", G_TYPE_DOUBLE, &score, nullptr);
+    gst_structure_get(face, "x", G_TYPE_INT, &x, "y", G_TYPE_INT, &y, "w", G_TYPE_INT, &w, "h", G_TYPE_INT, &h, "score",
+                      G_TYPE_DOUBLE, &score, nullptr);
     const double both_w = std::min(x + w, 271) - std::max(x, 179), both_h = std::min(y + h, 175) - std::max(y, 82);
     ASSERT_GT(both_w, 0);
     ASSERT_GT(both_h, 0);

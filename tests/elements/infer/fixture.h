@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gst/analytics/analytics.h>
@@ -43,8 +44,11 @@ inline std::vector<Box> boxesOf(GstBuffer *buffer) {
 
 class FenceInferTest : public testing::Test {
 protected:
-  ~FenceInferTest() override {
-    if (harness_ != nullptr) gst_harness_teardown(harness_);
+  ~FenceInferTest() override { stop(); }
+
+  void stop() {
+    if (harness_ != nullptr) gst_harness_teardown(std::exchange(harness_, nullptr));
+    if (bus_ != nullptr) gst_bus_set_flushing(bus_, TRUE); // messages hold the element, which holds the bus
     gst_clear_object(&bus_);
   }
 

@@ -86,7 +86,7 @@ TEST(BlazeFace, Anchors) {
   struct {
     int index;
     float x, y; // pixels of 128
-  } const rows[] = {{0, 4, 4}, {1, 4, 4}, {2, 12, 4}, {31, 124, 4}, {32, 4, 12}, {511, 124, 124},
+  } const rows[] = {{0, 4, 4},   {1, 4, 4},   {2, 12, 4},   {31, 124, 4}, {32, 4, 12},    {511, 124, 124},
                     {512, 8, 8}, {517, 8, 8}, {518, 24, 8}, {560, 8, 24}, {895, 120, 120}};
   for (const auto &row : rows) {
     const Point at = BlazeFaceDecoder::anchor(row.index);
@@ -97,8 +97,8 @@ TEST(BlazeFace, Anchors) {
 
 TEST(BlazeFace, OneFaceOfEachGrid) {
   Tensors tensors;
-  tensors.face(2 * (16 * 3 + 5), 2.0f, 1, -2, 20, 24);            // column 5, row 3: anchor (44, 28)
-  tensors.face(512 + 6 * (8 * 6 + 6) + 4, 1.0f, -4, 4, 32, 16);   // column 6, row 6: anchor (104, 104)
+  tensors.face(2 * (16 * 3 + 5), 2.0f, 1, -2, 20, 24);          // column 5, row 3: anchor (44, 28)
+  tensors.face(512 + 6 * (8 * 6 + 6) + 4, 1.0f, -4, 4, 32, 16); // column 6, row 6: anchor (104, 104)
   for (const bool whole : {false, true}) {
     const auto infos = whole ? std::vector{info({1, 896, 16}), info({1, 896, 1})} : split();
     auto decoder = BlazeFaceDecoder::match(kFront, infos);
@@ -135,7 +135,7 @@ TEST(BlazeFace, BackModelHasPixelsOf256) {
 TEST(BlazeFace, ThresholdClippingAndNumbersThatAreNone) {
   auto decoder = BlazeFaceDecoder::match(kFront, split());
   Tensors tensors;
-  tensors.face(0, 0.0f, 0, 0, 10, 10);    // exactly 0.5
+  tensors.face(0, 0.0f, 0, 0, 10, 10);     // exactly 0.5
   tensors.face(100, -0.01f, 0, 0, 10, 10); // just below
   tensors.face(200, 1e30f, 0, 0, 10, 10);  // clipped: exactly 1
   tensors.face(300, std::numeric_limits<float>::quiet_NaN(), 0, 0, 10, 10);
@@ -181,7 +181,8 @@ TEST(Blend, AveragesByScore) {
 
 TEST(Blend, OverlapIsMeasuredAgainstTheBestBoxOnly) {
   // b overlaps a, c overlaps b but not a
-  auto result = blendOverlapping({box(0.9f, 0, 0, 10, 10), box(0.8f, 5, 0, 15, 10), box(0.7f, 10, 0, 20, 10)}, 0.3f, 10);
+  auto result =
+      blendOverlapping({box(0.9f, 0, 0, 10, 10), box(0.8f, 5, 0, 15, 10), box(0.7f, 10, 0, 20, 10)}, 0.3f, 10);
   ASSERT_EQ(result.size(), 2u);
   EXPECT_FLOAT_EQ(result[1].left, 10);
 }

@@ -18,8 +18,12 @@ GstBuffer *numbered(guint64 n) {
   return buffer;
 }
 
-template <typename T> bool finishes(std::future<T> &future) { return future.wait_for(10s) == std::future_status::ready; }
-template <typename T> bool waits(std::future<T> &future) { return future.wait_for(100ms) == std::future_status::timeout; }
+template <typename T> bool finishes(std::future<T> &future) {
+  return future.wait_for(10s) == std::future_status::ready;
+}
+template <typename T> bool waits(std::future<T> &future) {
+  return future.wait_for(100ms) == std::future_status::timeout;
+}
 
 TEST(FrameQueue, StartsFlushing) {
   FrameQueue queue;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// Frame to boxes with an engine of the test's own behind the interface: what reaches it, and what becomes of its answers.
+// Frame to boxes with an engine of the test's own behind the interface: what reaches it, and what becomes of its
+// answers.
 #include "gst/infer/inference.h"
 
 #include <cerrno>
@@ -155,7 +156,8 @@ TEST(CheckReadable, NamesTiledLayoutsAndFormats) {
   auto deep = checkReadable(parse("video/x-raw,format=P010_10LE,width=64,height=48"));
   ASSERT_FALSE(deep.ok());
   EXPECT_NE(deep.error().message().find("P010_10LE"), std::string::npos);
-  EXPECT_TRUE(checkReadable(parse("video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=NV12,width=64,height=48")).ok());
+  EXPECT_TRUE(
+      checkReadable(parse("video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=NV12,width=64,height=48")).ok());
 }
 
 TEST(ToFrame, ClampsAndLeavesOutWhatIsOutside) {
@@ -188,7 +190,8 @@ TEST(WaitForProducer, EndsByDeadlineAndByCancelling) {
   ASSERT_FALSE(late.ok());
   EXPECT_EQ(late.error().code, ETIMEDOUT);
   const auto start = std::chrono::steady_clock::now();
-  auto cancelled = waitForProducer(reading.get(), 60000, [&] { return std::chrono::steady_clock::now() > start + 50ms; });
+  auto cancelled =
+      waitForProducer(reading.get(), 60000, [&] { return std::chrono::steady_clock::now() > start + 50ms; });
   ASSERT_FALSE(cancelled.ok());
   EXPECT_EQ(cancelled.error().code, ECANCELED);
   ASSERT_EQ(write(writing.get(), "x", 1), 1);

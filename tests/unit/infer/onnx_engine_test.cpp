@@ -62,7 +62,9 @@ TEST_F(OnnxEngineTest, ReadsNamesTypesAndShapes) {
 
 TEST_F(OnnxEngineTest, OpenDimensionsAndOtherTypes) {
   OnnxModel model;
-  model.input("u8", kOnnxUInt8, {-1, 3, -1, 4}).output("out", kOnnxUInt8, {-1, 3, -1, 4}).node("Identity", {"u8"}, "out");
+  model.input("u8", kOnnxUInt8, {-1, 3, -1, 4})
+      .output("out", kOnnxUInt8, {-1, 3, -1, 4})
+      .node("Identity", {"u8"}, "out");
   auto loaded = load(model);
   ASSERT_NE(loaded.engine, nullptr) << loaded.failure.error.message();
   EXPECT_EQ(loaded.engine->inputs()[0].describe(), "u8 (uint8 [?,3,?,4])");

@@ -71,9 +71,12 @@ GstVideoInfo infoOf(const Case &c) {
 
 // Kr and Kb of the three standards, as they print them
 void setMatrix(reference::Picture &picture, GstVideoColorMatrix matrix) {
-  if (matrix == GST_VIDEO_COLOR_MATRIX_BT709) picture.kr = 0.2126, picture.kb = 0.0722;
-  else if (matrix == GST_VIDEO_COLOR_MATRIX_BT2020) picture.kr = 0.2627, picture.kb = 0.0593;
-  else picture.kr = 0.299, picture.kb = 0.114;
+  if (matrix == GST_VIDEO_COLOR_MATRIX_BT709)
+    picture.kr = 0.2126, picture.kb = 0.0722;
+  else if (matrix == GST_VIDEO_COLOR_MATRIX_BT2020)
+    picture.kr = 0.2627, picture.kb = 0.0593;
+  else
+    picture.kr = 0.299, picture.kb = 0.114;
 }
 
 FramePlanes planesFor(const reference::Picture &picture) {
@@ -98,8 +101,8 @@ TEST_P(AgainstReference, EveryNumber) {
   plan.width = c.tensor_width;
   plan.height = c.tensor_height;
   plan.layout = c.nchw ? TensorLayout::Nchw : TensorLayout::Nhwc;
-  Normalisation norm = {.mean = {123.7f, 116.3f, 103.5f}, .scale = {1 / 58.4f, 1 / 57.1f, 1 / 57.4f}, .padding = 114,
-                        .bgr = c.bgr};
+  Normalisation norm = {
+      .mean = {123.7f, 116.3f, 103.5f}, .scale = {1 / 58.4f, 1 / 57.1f, 1 / 57.4f}, .padding = 114, .bgr = c.bgr};
   auto preprocessor =
       Preprocessor::create(infoOf(c), plan, c.letterbox ? ResizeMode::Letterbox : ResizeMode::Stretch, norm);
   ASSERT_TRUE(preprocessor.ok()) << preprocessor.error().message();
@@ -131,32 +134,64 @@ std::vector<Case> cases() {
   std::vector<Case> all;
   for (const GstVideoFormat format : readableFormats()) {
     const std::string name = gst_video_format_to_string(format);
-    all.push_back({.format = name, .width = 641, .height = 479, .padding = 27, .tensor_width = 128,
-                   .tensor_height = 128, .letterbox = true});
-    all.push_back({.format = name, .width = 7, .height = 5, .padding = 0, .tensor_width = 31, .tensor_height = 17,
-                   .nchw = true, .bgr = true, .full_range = true, .chroma_left = true});
+    all.push_back({.format = name,
+                   .width = 641,
+                   .height = 479,
+                   .padding = 27,
+                   .tensor_width = 128,
+                   .tensor_height = 128,
+                   .letterbox = true});
+    all.push_back({.format = name,
+                   .width = 7,
+                   .height = 5,
+                   .padding = 0,
+                   .tensor_width = 31,
+                   .tensor_height = 17,
+                   .nchw = true,
+                   .bgr = true,
+                   .full_range = true,
+                   .chroma_left = true});
     all.push_back({.format = name, .width = 1, .height = 1, .padding = 3, .tensor_width = 4, .tensor_height = 4});
   }
   for (const char *format : {"NV12", "BGRx", "RGB"}) {
-    all.push_back({.format = format, .width = 1921, .height = 1079, .padding = 127, .tensor_width = 320,
-                   .tensor_height = 240, .letterbox = true, .nchw = true, .matrix = GST_VIDEO_COLOR_MATRIX_BT709});
-    all.push_back({.format = format, .width = 479, .height = 641, .padding = 1, .tensor_width = 416,
-                   .tensor_height = 416, .letterbox = true});
-    all.push_back({.format = format, .width = 128, .height = 128, .padding = 0, .tensor_width = 128,
-                   .tensor_height = 128});
+    all.push_back({.format = format,
+                   .width = 1921,
+                   .height = 1079,
+                   .padding = 127,
+                   .tensor_width = 320,
+                   .tensor_height = 240,
+                   .letterbox = true,
+                   .nchw = true,
+                   .matrix = GST_VIDEO_COLOR_MATRIX_BT709});
+    all.push_back({.format = format,
+                   .width = 479,
+                   .height = 641,
+                   .padding = 1,
+                   .tensor_width = 416,
+                   .tensor_height = 416,
+                   .letterbox = true});
+    all.push_back(
+        {.format = format, .width = 128, .height = 128, .padding = 0, .tensor_width = 128, .tensor_height = 128});
   }
   for (const auto matrix : {GST_VIDEO_COLOR_MATRIX_BT601, GST_VIDEO_COLOR_MATRIX_BT709, GST_VIDEO_COLOR_MATRIX_BT2020})
     for (const bool full : {false, true})
       for (const bool left : {false, true})
-        all.push_back({.format = "NV12", .width = 99, .height = 67, .padding = 13, .tensor_width = 64,
-                       .tensor_height = 48, .matrix = matrix, .full_range = full, .chroma_left = left});
+        all.push_back({.format = "NV12",
+                       .width = 99,
+                       .height = 67,
+                       .padding = 13,
+                       .tensor_width = 64,
+                       .tensor_height = 48,
+                       .matrix = matrix,
+                       .full_range = full,
+                       .chroma_left = left});
   return all;
 }
 
 INSTANTIATE_TEST_SUITE_P(All, AgainstReference, testing::ValuesIn(cases()), [](const auto &instance) {
   const Case &c = instance.param;
-  return std::to_string(instance.index) + "_" + c.format + "_" + std::to_string(c.width) + "x" + std::to_string(c.height) +
-         "_to_" + std::to_string(c.tensor_width) + "x" + std::to_string(c.tensor_height);
+  return std::to_string(instance.index) + "_" + c.format + "_" + std::to_string(c.width) + "x" +
+         std::to_string(c.height) + "_to_" + std::to_string(c.tensor_width) + "x" + std::to_string(c.tensor_height);
 });
 
 TEST(Preprocess, AtTheSameSizeThePixelsAreTheTensor) {
@@ -179,7 +214,12 @@ TEST(Preprocess, KnownColours) {
     uint8_t y, u, v;
     float r, g, b;
   } const rows[] = {{63, 102, 240, 255, 0, 0}, {235, 128, 128, 255, 255, 255}, {16, 128, 128, 0, 0, 0}};
-  const Case c = {.format = "NV12", .width = 4, .height = 4, .padding = 0, .tensor_width = 2, .tensor_height = 2,
+  const Case c = {.format = "NV12",
+                  .width = 4,
+                  .height = 4,
+                  .padding = 0,
+                  .tensor_width = 2,
+                  .tensor_height = 2,
                   .matrix = GST_VIDEO_COLOR_MATRIX_BT709};
   for (const auto &row : rows) {
     std::vector<uint8_t> luma(16, row.y), chroma;
@@ -199,8 +239,13 @@ TEST(Preprocess, KnownColours) {
 }
 
 TEST(Preprocess, LetterboxKeepsTheShapeAndPadsEvenly) {
-  const Case c = {.format = "GRAY8", .width = 200, .height = 100, .padding = 0, .tensor_width = 100,
-                  .tensor_height = 100, .full_range = true};
+  const Case c = {.format = "GRAY8",
+                  .width = 200,
+                  .height = 100,
+                  .padding = 0,
+                  .tensor_width = 100,
+                  .tensor_height = 100,
+                  .full_range = true};
   const std::vector<uint8_t> white(200 * 100, 255);
   FramePlanes planes;
   planes.data[0] = white.data();
@@ -234,8 +279,8 @@ TEST(Preprocess, RefusesOtherFormatsByName) {
   for (const GstVideoFormat format : {GST_VIDEO_FORMAT_P010_10LE, GST_VIDEO_FORMAT_NV12_4L4, GST_VIDEO_FORMAT_RGB16}) {
     GstVideoInfo info;
     gst_video_info_set_format(&info, format, 64, 64);
-    auto preprocessor = Preprocessor::create(info, {8, 8, TensorLayout::Nchw, TensorType::Float32},
-                                             ResizeMode::Stretch, {});
+    auto preprocessor =
+        Preprocessor::create(info, {8, 8, TensorLayout::Nchw, TensorType::Float32}, ResizeMode::Stretch, {});
     ASSERT_FALSE(preprocessor.ok());
     EXPECT_NE(preprocessor.error().message().find(gst_video_format_to_string(format)), std::string::npos);
   }

@@ -34,8 +34,7 @@ TEST(WritableShallow, OtherwiseTheSameMemoriesInANewBufferThatHoldsTheOld) {
   for (guint i = 0; i < 2; ++i) EXPECT_EQ(gst_buffer_peek_memory(out, i), gst_buffer_peek_memory(buffer, i));
   EXPECT_EQ(GST_BUFFER_PTS(out), 5 * GST_SECOND);
   EXPECT_NE(gst_buffer_get_video_meta(out), nullptr);
-  auto *parent =
-      reinterpret_cast<GstParentBufferMeta *>(gst_buffer_get_meta(out, GST_PARENT_BUFFER_META_API_TYPE));
+  auto *parent = reinterpret_cast<GstParentBufferMeta *>(gst_buffer_get_meta(out, GST_PARENT_BUFFER_META_API_TYPE));
   ASSERT_NE(parent, nullptr);
   EXPECT_EQ(parent->buffer, buffer);
   gst_buffer_unref(out);
@@ -77,8 +76,8 @@ TEST(ResultStructure, RoundTripsThroughItsText) {
   g_free(text);
   ASSERT_NE(result, nullptr);
   guint64 timestamp = 0, frame = 0;
-  ASSERT_TRUE(gst_structure_get(result, "timestamp", G_TYPE_UINT64, &timestamp, "frame", G_TYPE_UINT64, &frame,
-                                nullptr));
+  ASSERT_TRUE(
+      gst_structure_get(result, "timestamp", G_TYPE_UINT64, &timestamp, "frame", G_TYPE_UINT64, &frame, nullptr));
   EXPECT_EQ(timestamp, 42u);
   EXPECT_EQ(frame, 7u);
   const GValue *list = gst_structure_get_value(result, "detections");
