@@ -74,6 +74,23 @@ TEST_F(States, AFlushEndsTheRunAndDropsWhatWaits) {
   EXPECT_EQ(message(GST_MESSAGE_ERROR, 0), nullptr) << "a cancelled run is no error";
 }
 
+TEST_F(States, CapsThatWaitDuringAFlushAreNotLost) {
+  start(slow(), kRgb);
+  ASSERT_EQ(gst_harness_push(harness_, frame()), GST_FLOW_OK);
+  constexpr const char *next = "video/x-raw,format=NV12,width=64,height=48,framerate=30/1";
+  gst_harness_set_src_caps_str(harness_, next); // waits behind the frame
+  ASSERT_TRUE(gst_harness_push_event(harness_, gst_event_new_flush_start()));
+  ASSERT_TRUE(gst_harness_push_event(harness_, gst_event_new_flush_stop(TRUE)));
+  GstPad *src = gst_element_get_static_pad(harness_->element, "src");
+  GstCaps *current = gst_pad_get_current_caps(src);
+  ASSERT_NE(current, nullptr);
+  GstCaps *expected = gst_caps_from_string(next);
+  EXPECT_TRUE(gst_caps_is_subset(current, expected));
+  gst_caps_unref(expected);
+  gst_caps_unref(current);
+  gst_object_unref(src);
+}
+
 // A pipe that nothing is written to is as silent as a producer's fence that never comes.
 TEST_F(States, AProducerThatHangsCostsTheFrameItsResults) {
   start(fast(), "video/x-raw(memory:DMABuf),format=NV12,width=64,height=48,framerate=30/1");
