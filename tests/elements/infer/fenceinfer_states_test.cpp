@@ -62,7 +62,8 @@ TEST_F(States, TheStreamingThreadWaitsOnlyAtTheBound) {
 TEST_F(States, AFlushEndsTheRunAndDropsWhatWaits) {
   start(slow(), kRgb, "max-in-flight=2");
   pushInBackground(3);
-  while (taken_ < 2) std::this_thread::sleep_for(1ms);
+  for (int i = 0; i < 5000 && taken_ < 2; ++i) std::this_thread::sleep_for(1ms);
+  ASSERT_EQ(taken_, 2);
   const auto before = std::chrono::steady_clock::now();
   ASSERT_TRUE(gst_harness_push_event(harness_, gst_event_new_flush_start()));
   EXPECT_LT(std::chrono::steady_clock::now() - before, 3s);

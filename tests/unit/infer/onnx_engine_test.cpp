@@ -35,8 +35,8 @@ TensorView view(std::vector<float> &data, std::vector<int64_t> dims) {
   return {TensorType::Float32, std::move(dims), data.data(), data.size() * sizeof(float), MemorySpace::Host};
 }
 
-// First, so that it creates the first session of the process: libraries that write there write then.
-TEST_F(OnnxEngineTest, AaFirstSessionWritesNothingToStandardErrorButOthersDo) {
+// The first test, so that it creates the first session of the process: libraries that write there write then.
+TEST_F(OnnxEngineTest, FirstSessionWritesNothingToStandardErrorButOthersDo) {
   std::stringbuf caught;
   std::streambuf *const before = std::cerr.rdbuf(&caught);
   std::ofstream(dir_.file("garbage.onnx")) << "no model";
