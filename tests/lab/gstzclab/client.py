@@ -50,7 +50,9 @@ def main(argv):
         say(str(error))
         return error.status
     except KeyboardInterrupt:
-        return 130
+        return 128 + signal.SIGINT
+    except BrokenPipeError:  # whoever read our output has gone
+        return 128 + signal.SIGPIPE
 
 
 def cmd_setup(_):
@@ -98,14 +100,15 @@ def cmd_run(args):
     if not argv and not terminal:
         raise LabError("which program? lab.py run [options] -- CMD…", 2)
     setup.ensure()
-    name = ask(server_connection(), {"t": "job"})["id"]
+    name = (ask(server_connection(), {"t": "job"}) or ask(server_connection(), {"t": "job"}))["id"]  # one may just be ending
     exchange = config.state_dir() / "share" / name
     exchange.mkdir()
     try:
+        here = os.stat(".")
         request = {
-            "t": "run", "id": name, "argv": argv or ["/bin/bash", "-i"], "cwd": os.getcwd(), "timeout": args.timeout, "user": args.user,
-            "tty": terminal, "env": {key: value for key, value in os.environ.items() if PASSED_ON.fullmatch(key)},
-            "files": hand_in(args.file, exchange),
+            "t": "run", "id": name, "argv": argv or ["/bin/bash", "-i"], "tty": terminal, "timeout": args.timeout, "user": args.user,
+            "cwd": os.getcwd(), "cwd_id": [here.st_dev, here.st_ino], "files": hand_in(args.file, exchange),
+            "env": {key: value for key, value in os.environ.items() if PASSED_ON.fullmatch(key)},
         }
         if args.out:
             (exchange / "out").mkdir()

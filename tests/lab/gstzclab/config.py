@@ -19,6 +19,7 @@ SKIPPED, TIMED_OUT, VM_FAILED = 77, 124, 125
 BOOT_LIMIT = float(os.environ.get("GSTZC_LAB_BOOT_LIMIT", "180"))  # seconds until the guest is ready
 IDLE_LIMIT = float(os.environ.get("GSTZC_LAB_IDLE", "60"))  # seconds without a job until the VM is switched off
 LIFETIME = float(os.environ.get("GSTZC_LAB_LIFETIME", "7200"))  # seconds after which a VM takes no new job
+KILL_GRACE = float(os.environ.get("GSTZC_LAB_KILL_GRACE", "15"))  # seconds that a killed job may take before the VM counts as hung
 MEMORY_MB = int(os.environ.get("GSTZC_LAB_MEMORY", "1536"))
 
 # Kernel modules in the order of loading; what they need is added. vkms and swsync are ours (setup.py).
@@ -72,9 +73,11 @@ def lab_dir():
 
 
 def state_dir():
-    """Where the running VM of this laboratory and this controller keeps its socket, console log and shared files."""
+    """Where the running VM of this laboratory, this controller and this root keeps its socket, console log and shared files."""
     name = os.environ.get("GSTZC_LAB_STATE", "default")
-    path = lab_dir() / f"state-{name}-{_digest(sorted(HERE.glob('gstzclab/*.py')), '')}"
+    root = os.stat("/usr")  # a root that was made anew is another one, with the same packages in it
+    code = _digest(sorted(HERE.glob("gstzclab/*.py")), f"{root.st_dev}:{root.st_ino}")
+    path = lab_dir() / f"state-{name}-{code}"
     path.mkdir(parents=True, exist_ok=True)
     return path
 

@@ -14,9 +14,6 @@ from .config import LabError
 from .frames import Decoder, encode
 from .vm import Machine
 
-KILL_GRACE = 15  # seconds from the request to kill a job until the VM counts as hung
-
-
 class Server:
     def __init__(self):
         self.state = config.state_dir()
@@ -26,6 +23,7 @@ class Server:
         self.share.mkdir()
         shutil.copyfile(self.lab / "registry.bin", self.share / "registry.bin")
         self.vm = None
+        self.starting = asyncio.Lock()
         self.turn = asyncio.Lock()  # jobs without a terminal have the devices for themselves
         self.jobs = 0
         self.active = 0
@@ -93,74 +91,94 @@ class Server:
         return f"job{self.jobs}"
 
     async def run(self, request, client):
-        """Runs a job and tells the client; never raises for what is the job's or the machine's fault."""
+        """Runs a job and tells the client its end, whosever fault that is."""
         try:
+            self.check_visible(request)
             if request.get("tty"):
-                await self.run_in_vm(request, client)
-                return
-            if self.turn.locked():
-                client.say("another job is running in the laboratory: waiting for it")
-            waiting = asyncio.ensure_future(self.turn.acquire())
-            await asyncio.wait([waiting, client.gone], return_when=asyncio.FIRST_COMPLETED)
-            if not waiting.done():
-                waiting.cancel()
-                return
-            try:
-                await self.run_in_vm(request, client)
-            finally:
-                self.turn.release()
+                code = await self.run_in_vm(request, client)
+            else:
+                code = await self.run_in_turn(request, client)
+            client.send({"t": "end", "code": code})
         except LabError as error:
             client.send({"t": "end", "code": error.status, "text": str(error)})
+        except Exception as error:  # pylint: disable=broad-except
+            client.send({"t": "end", "code": config.VM_FAILED, "text": f"the laboratory's server failed: {error!r}"})
+            raise
+
+    @staticmethod
+    def check_visible(request):
+        """The machine sees what this process sees, whose mounts are those of the time when it was started."""
+        path, identity = request["cwd"], tuple(request["cwd_id"])
+        try:
+            found = os.stat(path)
+        except OSError:
+            found = None
+        if found is None or (found.st_dev, found.st_ino) != identity:
+            raise LabError(f"{path} was not there when the laboratory was started: stop it (scripts/lab --stop) and try again")
+
+    async def run_in_turn(self, request, client):
+        if self.turn.locked():
+            client.say("another job is running in the laboratory: waiting for it")
+        waiting = asyncio.ensure_future(self.turn.acquire())
+        await asyncio.wait([waiting, client.gone], return_when=asyncio.FIRST_COMPLETED)
+        if not waiting.done():
+            waiting.cancel()
+            raise LabError("the client went away")
+        try:
+            return await self.run_in_vm(request, client)
+        finally:
+            self.turn.release()
+
+    async def booted(self, client):
+        """The machine, which is started unless it runs. Two jobs do not start two."""
+        async with self.starting:
+            if self.vm is None or not self.vm.alive:
+                if self.vm:
+                    await self.vm.stop()
+                self.vm = Machine(self.lab, self.state)
+                await self.vm.boot()
+                client.say(f"booted in {self.vm.boot_time:.1f} s ({self.vm.accel})")
+            return self.vm
 
     async def run_in_vm(self, request, client):
-        if self.vm is None or not self.vm.alive:
-            self.vm = Machine(self.lab, self.state)
-            await self.vm.boot()
-            client.say(f"booted in {self.vm.boot_time:.1f} s ({self.vm.accel})")
-        machine, name = self.vm, request["id"]
+        """The job's exit status; LabError where it was killed or the machine failed."""
+        machine, name, limit = await self.booted(client), request["id"], request.get("timeout")
         console_from = machine.console_size
-        events = machine.subscribe(name)
-        deadline = time.monotonic() + request["timeout"] if request.get("timeout") else None
-        machine.send({**request, "t": "run"})
-        killed = None  # when and why
-        client.on_message = lambda message, payload: machine.send({**message, "id": name}, payload)
+        relay = asyncio.ensure_future(self.relay(machine.subscribe(name), client))
+        client.on_message = lambda message, payload: machine.send(message | {"id": name}, payload)
+        machine.send(request | {"t": "run"})
         try:
-            while True:
-                waits = [asyncio.ensure_future(events.get()), machine.failed] + ([] if killed else [client.gone])
-                limit = killed[0] + KILL_GRACE if killed else deadline
-                await asyncio.wait(waits, timeout=None if limit is None else max(0, limit - time.monotonic()),
-                                   return_when=asyncio.FIRST_COMPLETED)
-                event = waits[0].result() if waits[0].done() else waits[0].cancel()
-                if event is not None:
-                    message, payload = event
-                    if message["t"] in ("out", "err"):
-                        client.send({"t": message["t"]}, payload)
-                        await client.drain()
-                        continue
-                    if killed:
-                        raise LabError(killed[1] + machine.console_tail(console_from), config.TIMED_OUT)
-                    if "error" in message:
-                        raise LabError(message["error"])
-                    # an oops in the job's last moments is still on its way through the console
-                    await machine.settle()
-                    machine.check()
-                    client.send({"t": "end", "code": message["code"]})
-                    return
-                machine.check()
-                if killed is None and client.gone.done():
-                    killed = (time.monotonic(), "the client went away")
-                elif killed is None and deadline is not None and time.monotonic() >= deadline:
-                    killed = (time.monotonic(), f"the job was killed after {request['timeout']:g} s\n")
-                elif killed and time.monotonic() >= killed[0] + KILL_GRACE:
-                    await machine.fail("a killed job did not end: the machine hangs")
-                    machine.check()
-                else:
-                    continue
+            await asyncio.wait([relay, machine.failed, client.gone], timeout=limit or None, return_when=asyncio.FIRST_COMPLETED)
+            killed = None
+            if not relay.done() and not machine.failed.done():
+                killed = "the client went away" if client.gone.done() else f"the job was killed: it ran longer than {limit:g} s"
                 machine.send({"t": "kill", "id": name})
+                await asyncio.wait([relay, machine.failed], timeout=config.KILL_GRACE, return_when=asyncio.FIRST_COMPLETED)
+                if not relay.done():
+                    await machine.fail("the machine hangs: a killed job did not end")
+            await machine.settle()
+            machine.check(console_from)
+            if killed:
+                raise LabError(f"{killed}\n{machine.console_tail(console_from)}", config.TIMED_OUT)
+            done = relay.result()
+            if "error" in done:
+                raise LabError(done["error"])
+            return done["code"]
         finally:
+            relay.cancel()
             machine.unsubscribe(name)
-            if not machine.alive or machine.failed.done():
+            if machine.failing:
                 await machine.stop()
+
+    @staticmethod
+    async def relay(events, client):
+        """Passes the job's output to the client until its end, which it returns."""
+        while True:
+            message, payload = await events.get()
+            if message["t"] == "exit":
+                return message
+            client.send({"t": message["t"]}, payload)
+            await client.drain()
 
 
 class Client:

@@ -24,16 +24,18 @@ class Machine:
         self.console = state / "console.log"
         self.console_size = 0
         self.boot_time = 0.0
+        self.failing = False  # known before failed is: the console is still being read then
         self.failed = asyncio.get_running_loop().create_future()  # result: what happened
         self.queues = {}
         self.last_heard = time.monotonic()
         self.tasks = []
         self.qmp_turn = asyncio.Lock()
         self.ready = asyncio.get_running_loop().create_future()
+        self.agent = self.qmp = None
 
     @property
     def alive(self):
-        return self.process is not None and self.process.returncode is None and not self.failed.done()
+        return self.process is not None and self.process.returncode is None and not self.failing
 
     async def boot(self):
         """Starts QEMU and waits for the agent. Raises LabError with the console where that fails."""
@@ -69,20 +71,23 @@ class Machine:
         for task in self.tasks:
             task.cancel()
         await asyncio.gather(*self.tasks, return_exceptions=True)
-        for writer in (self.agent, self.qmp[1]):
-            writer.close()
+        for writer in (self.agent, self.qmp and self.qmp[1]):
+            if writer:
+                writer.close()
+        self.failing = True
         if not self.failed.done():
             self.failed.set_result("the machine was switched off")
 
     async def fail(self, why):
         """The machine cannot be used any more. Takes what the console still says about it."""
+        self.failing = True
         await asyncio.sleep(1)
         if not self.failed.done():
             self.failed.set_result(why)
 
-    def check(self):
+    def check(self, console_from=0):
         if self.failed.done():
-            raise LabError(f"{self.failed.result()}\n{self.console_tail(0)}")
+            raise LabError(f"{self.failed.result()}\n{self.console_tail(console_from)}")
 
     def console_tail(self, start):
         """The end of what the console said since the offset start, in bytes."""
@@ -93,11 +98,13 @@ class Machine:
         return "\n".join(["--- console of the laboratory:", *lines, "---"])
 
     async def settle(self):
-        """Waits for the console to be quiet for a moment, so that what the kernel said of a job is known."""
+        """Waits for the console to be quiet for a moment: what the kernel says in a job's last moments belongs to the job."""
         size = -1
         while size != self.console_size:
             size = self.console_size
             await asyncio.sleep(0.05)
+        if self.failing:
+            await asyncio.wait([self.failed], timeout=5)
 
     async def read_console(self):
         with open(self.console, "wb", buffering=0) as file:
@@ -108,7 +115,8 @@ class Machine:
                 lines = (tail + data).split(b"\n")
                 tail = lines[-1][-4096:]
                 broken = next((line for line in lines if qemu.BROKEN.search(line)), None)
-                if broken and not self.failed.done():
+                if broken and not self.failing:
+                    self.failing = True
                     line = broken.decode(errors="replace").strip()
                     self.tasks.append(asyncio.ensure_future(self.fail(f"the kernel of the laboratory is broken: {line}")))
         code = await self.process.wait()

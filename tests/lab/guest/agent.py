@@ -18,7 +18,7 @@ from frames import Decoder, encode
 RUN = "/run/lab"
 CARDS = ("bochs", "vgem", "virtio_gpu", "vkms")  # DRM drivers by the name they report
 DEVICES = ("/dev/udmabuf", "/dev/dma_heap/system", "/dev/video0", "/sys/kernel/debug/sync/sw_sync")
-DEVICE_WAIT = 20  # seconds that a device may take to appear
+DEVICE_WAIT = 10  # seconds that a device may take to appear
 
 
 def open_port(name):
@@ -41,7 +41,7 @@ def missing_devices():
             if card.startswith("card"):
                 drivers.add(job.drm_driver(f"/dev/dri/{card}"))
         missing = [path for path in DEVICES if not os.path.exists(path)]
-        missing += [f"a DRM card of {name}" for name in CARDS if not any(d.startswith(name) for d in drivers)]
+        missing += [f"DRM card of {name}" for name in CARDS if not any(d.startswith(name) for d in drivers)]
         if not missing or time.monotonic() > deadline:
             return missing
         time.sleep(0.1)
