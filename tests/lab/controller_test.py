@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 from pathlib import Path
@@ -157,7 +158,10 @@ class Controller(unittest.TestCase):
         with subprocess.Popen([sys.executable, LAB, "shell"], stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                               text=True, env=ENV) as process:
             os.write(keys, b"tty; echo $((6 * 7)); exit 9\n")
-            output, _ = process.communicate(timeout=60)
+            watchdog = threading.Timer(60, process.kill)
+            watchdog.start()
+            output = process.stdout.read()
+            watchdog.cancel()
         os.close(keys)
         os.close(terminal)
         self.assertEqual(process.returncode, 9, output)

@@ -179,7 +179,7 @@ class Terminal:
             self.selector.register(0, selectors.EVENT_READ)
             if os.isatty(0):
                 self.saved = termios.tcgetattr(0)
-                tty.setraw(0)
+                tty.setraw(0, termios.TCSADRAIN)  # what was typed ahead is kept
                 self.resized()
                 signal.signal(signal.SIGWINCH, self.resized)
         return self
