@@ -6,6 +6,7 @@ They use machines of their own (GSTZC_LAB_STATE), so that one that is broken on 
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,9 +16,15 @@ import time
 import unittest
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+sys.dont_write_bytecode = True
+
+from gstzclab import config  # noqa: E402
+
 LAB = Path(__file__).resolve().parent / "lab.py"
+STATE = f"test{os.getpid()}"
 LIMIT = 300  # seconds for one call; a machine may have to boot
-ENV = os.environ | {"GSTZC_LAB_STATE": "controller-test", "GSTZC_LAB_IDLE": "6", "GSTZC_LAB_KILL_GRACE": "4"}
+ENV = os.environ | {"GSTZC_LAB_STATE": STATE, "GSTZC_LAB_IDLE": "6", "GSTZC_LAB_KILL_GRACE": "4"}
 
 
 def lab(*args, **env):
@@ -42,24 +49,23 @@ def processes():
 def gone(pid, within=10):
     deadline = time.monotonic() + within
     while time.monotonic() < deadline:
-        if not os.path.exists(f"/proc/{pid}") or "Z" in Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:1]:
+        try:
+            state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+        except (FileNotFoundError, ProcessLookupError):
+            return True
+        if state == "Z":
             return True
         time.sleep(0.1)
     return False
 
 
+def tearDownModule():
+    lab("stop")
+    for path in config.lab_dir().glob(f"state-{STATE}-*"):
+        shutil.rmtree(path)
+
+
 class Controller(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        found = run("true")
-        if found.returncode == 77:
-            raise unittest.SkipTest(found.stderr)
-        cls.first = found
-
-    @classmethod
-    def tearDownClass(cls):
-        lab("stop")
-
     def test_exit_status_and_both_streams_come_back(self):
         done = sh("echo to stdout; echo to stderr >&2; exit 7")
         self.assertEqual((done.returncode, done.stdout), (7, "to stdout\n"), done.stderr)
@@ -158,7 +164,7 @@ class Controller(unittest.TestCase):
         with subprocess.Popen([sys.executable, LAB, "shell"], stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                               text=True, env=ENV) as process:
             os.write(keys, b"tty; echo $((6 * 7)); exit 9\n")
-            watchdog = threading.Timer(60, process.kill)
+            watchdog = threading.Timer(LIMIT, process.kill)
             watchdog.start()
             output = process.stdout.read()
             watchdog.cancel()
@@ -183,10 +189,6 @@ class Machine(unittest.TestCase):
     def setUpClass(cls):
         if run("true").returncode == 77:
             raise unittest.SkipTest("no laboratory")
-
-    @classmethod
-    def tearDownClass(cls):
-        lab("stop")
 
     def test_a_crash_is_125_with_the_console_and_the_next_run_boots_again(self):
         done = sh("echo c > /proc/sysrq-trigger; sleep 60")
@@ -225,13 +227,22 @@ class Machine(unittest.TestCase):
         self.assertTrue(all(gone(pid) for pid in pids))
         self.assertEqual(lab("status").stdout, "not running\n")
 
+    def test_stop_ends_a_running_program(self):
+        with subprocess.Popen([sys.executable, LAB, "run", "--", "sh", "-c", "echo started; sleep 987"], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True, env=ENV) as process:
+            self.assertEqual(process.stdout.readline(), "started\n")
+            self.assertEqual(lab("stop").returncode, 0)
+            _, errors = process.communicate()
+        self.assertEqual(process.returncode, 125)
+        self.assertIn("switched off", errors)
+
     def test_an_idle_machine_is_switched_off(self):
         self.assertEqual(run("true").returncode, 0)
         self.assertTrue(all(gone(pid, 30) for pid in processes()))
 
     def test_a_missing_device_is_125_and_named(self):
-        done = run("true", GSTZC_LAB_STATE="controller-test-missing", GSTZC_LAB_WITHOUT="vivid bochs0")
-        lab("stop", GSTZC_LAB_STATE="controller-test-missing")
+        done = run("true", GSTZC_LAB_STATE=f"{STATE}-missing", GSTZC_LAB_WITHOUT="vivid bochs0")
+        lab("stop", GSTZC_LAB_STATE=f"{STATE}-missing")
         self.assertEqual(done.returncode, 125, done.stderr)
         self.assertIn("no /dev/video0", done.stderr)
         self.assertIn("no DRM card of bochs", done.stderr)
@@ -239,4 +250,9 @@ class Machine(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    try:
+        config.kernel_version()
+    except config.LabError as reason:
+        print(f"skipped: {reason}")
+        sys.exit(reason.status)
     unittest.main(verbosity=2)

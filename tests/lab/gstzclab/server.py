@@ -2,6 +2,7 @@
 """The server: owns one virtual machine, runs jobs of its clients in it one after the other, ends when nobody needs it."""
 
 import asyncio
+import contextlib
 import fcntl
 import os
 import shutil
@@ -37,19 +38,25 @@ class Server:
             os.unlink(path)
         listener = await asyncio.start_unix_server(self.client, path, limit=1 << 20)
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self.stopping.set)
-        async with listener:
-            while not self.stopping.is_set():
-                try:
-                    await asyncio.wait_for(self.stopping.wait(), 1)
-                except TimeoutError:
-                    idle = not self.active and time.monotonic() - self.idle_since > config.IDLE_LIMIT
-                    old = not self.active and time.monotonic() - self.started > config.LIFETIME
-                    if idle or old:
-                        break
-        os.unlink(path)
-        if self.vm:
-            await self.vm.stop()
-        os.close(here)
+        try:
+            await self.wait_for_end()
+        finally:
+            listener.close()  # takes the socket away
+            if self.vm:
+                await self.vm.stop()
+            with contextlib.suppress(TimeoutError):  # clients whose job has ended with the machine still hear of it
+                await asyncio.wait_for(listener.wait_closed(), 5)
+            os.close(here)
+
+    async def wait_for_end(self):
+        """Until somebody stops the server, or nobody has needed it for long, or it is old and has nothing to do."""
+        while not self.stopping.is_set():
+            try:
+                await asyncio.wait_for(self.stopping.wait(), 1)
+            except TimeoutError:
+                now = time.monotonic()
+                if not self.active and (now - self.idle_since > config.IDLE_LIMIT or now - self.started > config.LIFETIME):
+                    return
 
     async def client(self, reader, writer):
         """One connection: a request, then messages until its end."""
@@ -145,8 +152,8 @@ class Server:
         machine, name, limit = await self.booted(client), request["id"], request.get("timeout")
         console_from = machine.console_size
         relay = asyncio.ensure_future(self.relay(machine.subscribe(name), client))
-        client.on_message = lambda message, payload: machine.send(message | {"id": name}, payload)
         machine.send(request | {"t": "run"})
+        client.attach(lambda message, payload: machine.send(message | {"id": name}, payload))
         try:
             await asyncio.wait([relay, machine.failed, client.gone], timeout=limit or None, return_when=asyncio.FIRST_COMPLETED)
             killed = None
@@ -186,19 +193,29 @@ class Client:
 
     def __init__(self, reader, writer, decoder):
         self.reader, self.writer, self.decoder = reader, writer, decoder
-        self.on_message = lambda message, payload: None
+        self.early, self.handler = [], None
         self.gone = asyncio.ensure_future(self.listen())
 
     async def listen(self):
+        data = b""  # first what came together with the request
         while True:
+            for message, payload in self.decoder.feed(data):
+                if self.handler:
+                    self.handler(message, payload)
+                else:
+                    self.early.append((message, payload))
             try:
                 data = await self.reader.read(65536)
             except ConnectionError:
-                data = b""
+                return
             if not data:
                 return
-            for message, payload in self.decoder.feed(data):
-                self.on_message(message, payload)
+
+    def attach(self, handler):
+        """handler gets the client's messages, beginning with those that came before the job was started."""
+        for message, payload in self.early:
+            handler(message, payload)
+        self.early, self.handler = [], handler
 
     def send(self, message, payload=b""):
         self.writer.write(encode(message, payload))

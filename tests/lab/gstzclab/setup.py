@@ -13,12 +13,14 @@ from . import config
 from .config import LabError, say
 
 READY = "ready"  # written last
+KEEP_UNUSED = 30 * 86400  # seconds
 
 
 def ensure():
     """The laboratory's directory; made first where it is not there yet."""
     directory = config.lab_dir()
     if (directory / READY).exists():
+        os.utime(directory)  # used: see _prune
         return directory
     with config.locked(config.cache_dir() / "lab.lock"):
         if not (directory / READY).exists():
@@ -26,7 +28,15 @@ def ensure():
             say(f"set up {directory} …")
             _make(directory)
             say(f"set up: {time.monotonic() - start:.1f} s")
+            _prune(directory)
     return directory
+
+
+def _prune(current):
+    """Removes laboratories of other kernels or recipes that nobody has used for long."""
+    for directory in config.cache_dir().glob("lab-*/"):
+        if directory != current and time.time() - directory.stat().st_mtime > KEEP_UNUSED:
+            shutil.rmtree(directory, ignore_errors=True)
 
 
 def _make(directory):

@@ -144,8 +144,14 @@ class Agent:
 
     def do_input(self, message, payload):
         started = self.jobs.get(message["id"])
-        if started and "out" in started.outputs:
-            os.write(started.outputs["out"], payload)
+        deadline = time.monotonic() + 1
+        while payload and started and "out" in started.outputs:
+            try:
+                payload = payload[os.write(started.outputs["out"], payload):]
+            except OSError:  # the terminal's queue is full, or its programs are gone
+                if time.monotonic() > deadline:
+                    return
+                time.sleep(0.01)
 
     def do_size(self, message, _):
         started = self.jobs.get(message["id"])
@@ -158,11 +164,13 @@ class Agent:
 
     def request(self, caller):
         """One line "screendump DEVICE" of a program in the VM; the answer is one line "ok FILE" or "error TEXT"."""
-        words = caller.recv(4096).decode(errors="replace").split()
         self.selector.unregister(caller)
+        try:
+            words = caller.recv(4096).decode(errors="replace").split()
+        except OSError:
+            words = []
         if len(words) != 2 or words[0] != "screendump":
-            caller.sendall(b"error unknown request\n")
-            caller.close()
+            self.answer(caller, "error unknown request")
             return
         self.requests += 1
         self.callers[self.requests] = caller
@@ -171,11 +179,15 @@ class Agent:
     def do_answer(self, message, _):
         caller = self.callers.pop(message["seq"], None)
         if caller:
-            try:
-                caller.sendall(message["text"].encode() + b"\n")
-            except OSError:
-                pass  # the program did not wait for it
-            caller.close()
+            self.answer(caller, message["text"])
+
+    @staticmethod
+    def answer(caller, text):
+        try:
+            caller.sendall(text.encode() + b"\n")
+        except OSError:
+            pass  # the program did not wait for it
+        caller.close()
 
 
 if __name__ == "__main__":
