@@ -220,21 +220,17 @@ class Machine(unittest.TestCase):
         self.assertTrue(gone(machine))
         self.assertEqual(run("true").returncode, 0)
 
-    def test_stop_ends_both(self):
-        self.assertEqual(run("true").returncode, 0)
-        pids = processes()
-        self.assertEqual(lab("stop").returncode, 0)
-        self.assertTrue(all(gone(pid) for pid in pids))
-        self.assertEqual(lab("status").stdout, "not running\n")
-
-    def test_stop_ends_a_running_program(self):
+    def test_stop_ends_server_machine_and_program(self):
         with subprocess.Popen([sys.executable, LAB, "run", "--", "sh", "-c", "echo started; sleep 987"], stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True, env=ENV) as process:
             self.assertEqual(process.stdout.readline(), "started\n")
+            pids = processes()
             self.assertEqual(lab("stop").returncode, 0)
-            _, errors = process.communicate()
+            _, errors = process.communicate(timeout=30)
         self.assertEqual(process.returncode, 125)
         self.assertIn("switched off", errors)
+        self.assertTrue(all(gone(pid) for pid in pids))
+        self.assertEqual(lab("status").stdout, "not running\n")
 
     def test_an_idle_machine_is_switched_off(self):
         self.assertEqual(run("true").returncode, 0)

@@ -141,7 +141,7 @@ class Server:
         async with self.starting:
             if self.vm is None or not self.vm.alive:
                 if self.vm:
-                    await self.vm.stop()
+                    client.say(f"starting anew, because {await self.vm.stop()}")
                 self.vm = Machine(self.lab, self.state)
                 await self.vm.boot()
                 client.say(f"booted in {self.vm.boot_time:.1f} s ({self.vm.accel})")

@@ -63,7 +63,7 @@ class Machine:
         self.tasks.append(asyncio.ensure_future(self.watch()))
 
     async def stop(self):
-        """Ends QEMU and everything that belongs to it."""
+        """Ends QEMU and everything that belongs to it. Returns why the machine cannot be used any more."""
         if self.process and self.process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 self.process.kill()
@@ -77,6 +77,7 @@ class Machine:
         self.failing = True
         if not self.failed.done():
             self.failed.set_result("the machine was switched off")
+        return self.failed.result()
 
     async def fail(self, why):
         """The machine cannot be used any more. Takes what the console still says about it."""
