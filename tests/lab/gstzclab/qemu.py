@@ -31,7 +31,7 @@ def machine(accel, directory, append):
     return [config.QEMU, "-M", "q35", *accel_args, "-nodefaults", "-display", "none", "-no-reboot",
             "-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console",
             "-kernel", str(directory / "vmlinuz"), "-initrd", str(directory / "initramfs.gz"),
-            "-append", f"console=ttyS0 loglevel=5 panic=-1 watchdog_thresh=60 {append}"]
+            "-append", f"console=ttyS0 loglevel=5 panic=-1 watchdog_thresh=60 sysctl.kernel.hung_task_timeout_secs=60 {append}"]
 
 
 def laboratory(accel, directory, share, agent_fd, qmp_fd):
