@@ -107,6 +107,9 @@ Result<FrameLayout> frameLayout(GstBuffer *buffer, const FrameCaps &caps) {
       plane.rows = std::max(plane.rows, GST_VIDEO_FORMAT_INFO_SCALE_HEIGHT(format, c, caps.height()));
     }
     if (plane.rows == 0) plane.rows = caps.height();
+    // packed pixels (NV15 and the like) have no bytes per pixel: a row is the default stride
+    if (plane.row_bytes == 0 && p < GST_VIDEO_INFO_N_PLANES(&caps.info))
+      plane.row_bytes = GST_VIDEO_INFO_PLANE_STRIDE(&caps.info, p);
     if (plane.row_bytes == 0) plane.row_bytes = 1;
 
     const std::string name = "plane " + std::to_string(p);
