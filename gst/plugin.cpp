@@ -6,12 +6,13 @@
 #define PACKAGE "gst-zerocopy"
 #include "gstzc-config.h"
 
+GST_ELEMENT_REGISTER_DECLARE(dmabufupload)
 GST_ELEMENT_REGISTER_DECLARE(fenceinfer)
 
 static gboolean plugin_init(GstPlugin *plugin) {
-  gboolean registered = TRUE;
-  registered &= GST_ELEMENT_REGISTER(fenceinfer, plugin);
-  return registered;
+  gboolean ok = GST_ELEMENT_REGISTER(dmabufupload, plugin);
+  ok &= GST_ELEMENT_REGISTER(fenceinfer, plugin);
+  return ok;
 }
 
 GST_PLUGIN_DEFINE(GST_VERSION_MAJOR, GST_VERSION_MINOR, zerocopy,

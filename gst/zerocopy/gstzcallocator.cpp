@@ -6,8 +6,8 @@
  * @short_description: Allocators of dma-bufs
  * @see_also: #GstDmaBufAllocator, #GstZcPool
  *
- * Memory that a CPU producer writes and that displays, cameras and GPUs can import: udmabufs, buffers of dma-heaps and, as
- * an explicit mode for tests, plain memfds.
+ * Memory that a CPU producer writes and that displays, cameras and GPUs can import: udmabufs, buffers of dma-heaps and,
+ * as an explicit mode for tests, plain memfds.
  *
  * Since: 0.1
  */
@@ -199,8 +199,9 @@ GstMemory *gst_zc_allocator_try_alloc(GstZcAllocator *self, gsize size, const Gs
 
   const gsize page = static_cast<gsize>(sysconf(_SC_PAGESIZE));
   if (params->align >= page || (params->align & (params->align + 1)) != 0) {
-    set_error(error, GST_RESOURCE_ERROR_SETTINGS,
-              {"alignment mask " + std::to_string(params->align) + " for a dma-buf, which begins at a page", EINVAL, ""});
+    set_error(
+        error, GST_RESOURCE_ERROR_SETTINGS,
+        {"alignment mask " + std::to_string(params->align) + " for a dma-buf, which begins at a page", EINVAL, ""});
     return nullptr;
   }
   // the payload has to be aligned as well as the start of the memory
@@ -233,7 +234,8 @@ GstMemory *gst_zc_allocator_try_alloc(GstZcAllocator *self, gsize size, const Gs
   GstMapInfo map;
   if (!gst_memory_map(memory, &map, GST_MAP_READWRITE)) {
     gst_memory_unref(memory);
-    set_error(error, GST_RESOURCE_ERROR_FAILED, {"mapping a new dma-buf", 0, "The process may be out of address space"});
+    set_error(error, GST_RESOURCE_ERROR_FAILED,
+              {"mapping a new dma-buf", 0, "The process may be out of address space"});
     return nullptr;
   }
   gst_memory_unmap(memory, &map);
@@ -284,8 +286,8 @@ GstZcMemoryTraits gst_zc_memory_get_traits(GstMemory *memory) {
 /**
  * gst_zc_memory_get_memfd:
  * @memory: a memory for which gst_is_zc_memory() holds
- * @offset: (out) (optional): where the pages of the dma-buf begin in the memfd, in bytes; the memory's own offset in the
- *   dma-buf comes on top
+ * @offset: (out) (optional): where the pages of the dma-buf begin in the memfd, in bytes; the memory's own offset in
+ * the dma-buf comes on top
  *
  * The memfd under a udmabuf: the same pages as ordinary file pages, which (unlike a mapping of the dma-buf) other
  * interfaces can pin.

@@ -53,8 +53,8 @@ typedef struct _GstZcAllocatorClass GstZcAllocatorClass;
 /**
  * GstZcAllocator:
  *
- * A #GstDmaBufAllocator that implements gst_allocator_alloc(). Memories are zeroed, have exactly the size that was asked
- * for, a maxsize of whole pages, and stay mapped between CPU accesses.
+ * A #GstDmaBufAllocator that implements gst_allocator_alloc(). Memories are zeroed, have exactly the size that was
+ * asked for, a maxsize of whole pages, and stay mapped between CPU accesses.
  *
  * Since: 0.1
  */

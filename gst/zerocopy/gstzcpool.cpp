@@ -118,7 +118,8 @@ static gboolean gst_zc_pool_set_config(GstBufferPool *pool, GstStructure *config
   GstAllocationParams params;
   gst_allocation_params_init(&params);
   gst_buffer_pool_config_get_allocator(config, &allocator, &params);
-  // a user's allocator is taken if it makes dma-bufs; elements that know nothing of them pass their default one, or none
+  // a user's allocator is taken if it makes dma-bufs; elements that know nothing of them pass their default one, or
+  // none
   if (allocator == nullptr || !GST_IS_DMABUF_ALLOCATOR(allocator) ||
       GST_OBJECT_FLAG_IS_SET(allocator, GST_ALLOCATOR_FLAG_CUSTOM_ALLOC))
     allocator = self->priv->own_allocator;
@@ -181,9 +182,9 @@ static GstFlowReturn gst_zc_pool_alloc_buffer(GstBufferPool *pool, GstBuffer **b
 
   *buffer = gst_buffer_new();
   gst_buffer_append_memory(*buffer, memory);
-  GstVideoMeta *meta = gst_buffer_add_video_meta_full(
-      *buffer, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_INFO_FORMAT(info), GST_VIDEO_INFO_WIDTH(info),
-      GST_VIDEO_INFO_HEIGHT(info), GST_VIDEO_INFO_N_PLANES(info), info->offset, info->stride);
+  GstVideoMeta *meta = gst_buffer_add_video_meta_full(*buffer, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_INFO_FORMAT(info),
+                                                      GST_VIDEO_INFO_WIDTH(info), GST_VIDEO_INFO_HEIGHT(info),
+                                                      GST_VIDEO_INFO_N_PLANES(info), info->offset, info->stride);
   gst_video_meta_set_alignment(meta, self->priv->alignment);
   ++self->priv->allocated;
   return GST_FLOW_OK;
@@ -236,8 +237,8 @@ GstBufferPool *gst_zc_pool_new(GstAllocator *allocator, guint stride_align) {
  * @self: a #GstZcPool without a configuration
  * @alignment: padding in pixels and stride masks
  *
- * What every configuration with %GST_BUFFER_POOL_OPTION_VIDEO_META gets at least, whatever its user asks for: the needs of
- * an element that is not the user.
+ * What every configuration with %GST_BUFFER_POOL_OPTION_VIDEO_META gets at least, whatever its user asks for: the needs
+ * of an element that is not the user.
  *
  * Since: 0.1
  */

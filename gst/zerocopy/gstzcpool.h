@@ -12,9 +12,9 @@ G_BEGIN_DECLS
 /**
  * GST_ZC_DEFAULT_STRIDE_ALIGN:
  *
- * Bytes that strides are a multiple of unless told otherwise. Displays and GPUs each have a pitch granularity for linear
- * frames, up to 256 bytes (AMD and NVIDIA scan-out; Intel 64, CUDA textures 32): 256 suits them all, and its cost is a
- * few bytes a row.
+ * Bytes that strides are a multiple of unless told otherwise. Displays and GPUs each have a pitch granularity for
+ * linear frames, up to 256 bytes (AMD and NVIDIA scan-out; Intel 64, CUDA textures 32): 256 suits them all, and its
+ * cost is a few bytes a row.
  *
  * Since: 0.1
  */
@@ -33,8 +33,8 @@ typedef struct _GstZcPoolClass GstZcPoolClass;
  * A #GstBufferPool of video frames. Its caps may be `video/x-raw`, `video/x-raw(memory:DMABuf)` with a plain format, or
  * the linear formats of DMA_DRM; tiled modifiers are refused. Each buffer is one dma-buf with all planes, and carries a
  * #GstVideoMeta with the true strides and offsets. Options: %GST_BUFFER_POOL_OPTION_VIDEO_META and
- * %GST_BUFFER_POOL_OPTION_VIDEO_ALIGNMENT. A user that does not ask for the former may not know of strides, so it gets the
- * default layout of the caps; with it strides are aligned.
+ * %GST_BUFFER_POOL_OPTION_VIDEO_ALIGNMENT. A user that does not ask for the former may not know of strides, so it gets
+ * the default layout of the caps; with it strides are aligned.
  *
  * Since: 0.1
  */

@@ -113,12 +113,16 @@ Result<DmaAllocator> DmaAllocator::open(DmaSource source, const std::string &hea
 
   Error udmabuf_error, heap_error;
   if (source == DmaSource::Udmabuf || source == DmaSource::Auto) {
-    if (auto fd = openUdmabuf(nodes); fd) allocator.udmabuf_ = fd.take();
-    else udmabuf_error = fd.error();
+    if (auto fd = openUdmabuf(nodes); fd)
+      allocator.udmabuf_ = fd.take();
+    else
+      udmabuf_error = fd.error();
   }
   if (source == DmaSource::DmaHeap || source == DmaSource::Auto) {
-    if (auto fd = openHeap(nodes, heap); fd) allocator.heap_ = fd.take();
-    else heap_error = fd.error();
+    if (auto fd = openHeap(nodes, heap); fd)
+      allocator.heap_ = fd.take();
+    else
+      heap_error = fd.error();
   }
 
   if (source == DmaSource::Udmabuf && !allocator.udmabuf_.isValid()) return udmabuf_error;
@@ -159,9 +163,10 @@ Result<DmaBuffer> DmaAllocator::allocUdmabuf(size_t bytes) const {
     const uint64_t limit = udmabufLimit(nodes_);
     std::string remedy;
     if (code == EINVAL && bytes > limit * kMiB)
-      remedy = "The driver makes buffers of at most " + std::to_string(limit) +
-               " MiB: raise its parameter (" + nodes_.udmabuf_limit + "), or use a dma-heap";
-    else if (code == ENOTTY) remedy = nodes_.udmabuf + " is not the udmabuf device";
+      remedy = "The driver makes buffers of at most " + std::to_string(limit) + " MiB: raise its parameter (" +
+               nodes_.udmabuf_limit + "), or use a dma-heap";
+    else if (code == ENOTTY)
+      remedy = nodes_.udmabuf + " is not the udmabuf device";
     return Error{"udmabuf of " + std::to_string(bytes) + " bytes", code, remedy};
   }
   DmaBuffer buffer;

@@ -38,8 +38,8 @@ struct DmaBuffer {
   uint64_t memfd_offset = 0;
 };
 
-// Holds the device nodes open, so that what a process may not use is said once, early, and by name. Thread-safe: alloc()
-// only uses what open() left.
+// Holds the device nodes open, so that what a process may not use is said once, early, and by name. Thread-safe:
+// alloc() only uses what open() left.
 class GSTZC_API DmaAllocator {
 public:
   // Errors name every node that was tried, its errno and the remedy. `heap` is a name in /dev/dma_heap.

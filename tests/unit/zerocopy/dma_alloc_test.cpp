@@ -52,8 +52,7 @@ TEST(DmaAlloc, MemfdIsZeroSealedAndWholePages) {
   EXPECT_TRUE(fcntl(buffer->fd.get(), F_GETFD) & FD_CLOEXEC);
   EXPECT_FALSE(isDmaBuf(buffer->fd.get()));
   EXPECT_EQ(bufferId(buffer->fd.get()).value(), bufferId(buffer->memfd.get()).value());
-  auto *bytes = static_cast<unsigned char *>(
-      mmap(nullptr, buffer->size, PROT_READ, MAP_SHARED, buffer->fd.get(), 0));
+  auto *bytes = static_cast<unsigned char *>(mmap(nullptr, buffer->size, PROT_READ, MAP_SHARED, buffer->fd.get(), 0));
   ASSERT_NE(bytes, MAP_FAILED);
   for (size_t i = 0; i < buffer->size; ++i) ASSERT_EQ(bytes[i], 0) << i;
   munmap(bytes, buffer->size);
