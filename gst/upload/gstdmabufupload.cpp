@@ -290,6 +290,8 @@ static gboolean gst_dmabuf_upload_propose_allocation(GstBaseTransform *trans, Gs
                                   u->downstream.max());
     return TRUE;
   }
+  // A pool that only we can fill: frames of ours would be foreign to downstream. Upstream's are copied into it.
+  if (u->downstream.use() == PoolUse::Copies) return TRUE;
   if (u->allocator == nullptr) return TRUE; // upstream allocates itself, and if that needs a copy the error is told
 
   const guint size = static_cast<guint>(GST_VIDEO_INFO_SIZE(&frame->info));
