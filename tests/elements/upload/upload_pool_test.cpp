@@ -132,9 +132,9 @@ GstBuffer *dmabufFrame(gsize size, bool with_meta) {
 // Where the device nodes are missing this needs none: memory=auto
 TEST(UploadPass, DmaBufsUnderPlainCapsPassWithoutOwnMemory) {
   for (const bool shared : {false, true}) {
-    // the branch that comes first keeps a reference on each buffer, so that the second may not write to it
+    // the branch that comes first keeps each buffer, so that the second may not write to it
     Pipeline p(std::string("appsrc name=src format=time caps=\"") + kNv12 + "\" ! " +
-               (shared ? "tee name=t ! appsink name=hold async=false sync=false t. ! " : "") +
+               (shared ? "tee name=t ! queue ! appsink name=hold sync=false  t. ! " : "") +
                "dmabufupload name=up ! appsink name=sink sync=false");
     p.setState(GST_STATE_PLAYING);
     std::vector<GstMemory *> memories;
