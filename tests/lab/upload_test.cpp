@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Allocators, pool and dmabufupload with the kernel's devices: what memfds cannot show on the host.
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+
+#include <drm_fourcc.h>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "gst/zerocopy/core/dma_alloc.h"
+#include "gst/zerocopy/core/dmabuf.h"
+#include "gst/zerocopy/frame_layout.h"
+#include "gst/zerocopy/gstzcallocator.h"
+#include "gst/zerocopy/gstzcpool.h"
+#include "tests/elements/upload/upload_pipeline.h"
+#include "tests/lab/support/card.h"
+#include "tests/lab/support/memory.h"
+#include "tests/lab/support/screen.h"
+#include "tests/lab/support/writeback.h"
+
+using namespace gstzc;
+using namespace gstzc::test;
+
+namespace {
+
+constexpr size_t kMiB = size_t{1} << 20;
+constexpr size_t kAboveUdmabufLimit = 65 * kMiB; // its default limit is 64 MiB
+
+bool has(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }
+
+// ---- allocation ----
+
+TEST(LabAlloc, DmaBufsOfBothSourcesAreZeroAndOfWholePages) {
+  for (const DmaSource source : {DmaSource::Udmabuf, DmaSource::DmaHeap, DmaSource::Auto}) {
+    auto allocator = DmaAllocator::open(source, "system");
+    ASSERT_TRUE(allocator.ok()) << allocator.error().message();
+    auto buffer = allocator->alloc(100000);
+    ASSERT_TRUE(buffer.ok()) << buffer.error().message();
+    EXPECT_TRUE(isDmaBuf(buffer->fd.get())) << dmaSourceName(source);
+    EXPECT_EQ(buffer->size, 102400u);
+    EXPECT_EQ(buffer->source, source == DmaSource::DmaHeap ? source : DmaSource::Udmabuf);
+    EXPECT_EQ(buffer->memfd.isValid(), source != DmaSource::DmaHeap);
+    auto mapping = lab::Mapping::create(buffer->fd.get(), buffer->size);
+    ASSERT_TRUE(mapping.ok());
+    EXPECT_EQ(std::count(mapping->data(), mapping->data() + buffer->size, 0), static_cast<ptrdiff_t>(buffer->size));
+  }
+}
+
+TEST(LabAlloc, TheMemfdIsTheSamePages) {
+  auto buffer = DmaAllocator::open(DmaSource::Udmabuf, "")->alloc(8192).take();
+  auto dmabuf = lab::Mapping::create(buffer.fd.get(), 8192), file = lab::Mapping::create(buffer.memfd.get(), 8192);
+  ASSERT_TRUE(dmabuf && file);
+  {
+    DmaBufCpuScope scope(buffer.fd.get(), CpuAccess::ReadWrite);
+    ASSERT_TRUE(scope.ok());
+    dmabuf->data()[4097] = 0x5a;
+    file->data()[5] = 0xa5;
+  }
+  EXPECT_EQ(file->data()[buffer.memfd_offset + 4097], 0x5a);
+  EXPECT_EQ(dmabuf->data()[5], 0xa5);
+  EXPECT_EQ(ftruncate(buffer.memfd.get(), 4096), -1) << "sealed: nobody takes the pages away";
+}
+
+TEST(LabAlloc, AboveTheLimitUdmabufSaysItAndAutoTakesTheHeap) {
+  std::ifstream parameter("/sys/module/udmabuf/parameters/size_limit_mb");
+  size_t limit = 0;
+  ASSERT_TRUE(parameter >> limit);
+  ASSERT_EQ(limit, 64u) << "the size of this test";
+  auto refused = DmaAllocator::open(DmaSource::Udmabuf, "")->alloc(kAboveUdmabufLimit);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, EINVAL);
+  EXPECT_TRUE(has(refused.error().message(), "at most 64 MiB")) << refused.error().message();
+  EXPECT_TRUE(has(refused.error().message(), "size_limit_mb")) << refused.error().message();
+  auto buffer = DmaAllocator::open(DmaSource::Auto, "system")->alloc(kAboveUdmabufLimit);
+  ASSERT_TRUE(buffer.ok()) << buffer.error().message();
+  EXPECT_EQ(buffer->source, DmaSource::DmaHeap);
+  EXPECT_FALSE(buffer->memfd.isValid());
+}
+
+TEST(LabAlloc, WrongHeapNamesTheOnesThereAre) {
+  auto allocator = DmaAllocator::open(DmaSource::DmaHeap, "linux,nothing");
+  ASSERT_FALSE(allocator.ok());
+  EXPECT_TRUE(has(allocator.error().message(), "system")) << allocator.error().message();
+}
+
+TEST(LabAlloc, GstMemoryTellsItsKind) {
+  for (const auto source : {GST_ZC_MEMORY_SOURCE_UDMABUF, GST_ZC_MEMORY_SOURCE_DMA_HEAP}) {
+    GError *error = nullptr;
+    GstAllocator *allocator = gst_zc_allocator_new(source, "system", &error);
+    ASSERT_NE(allocator, nullptr) << error->message;
+    GstMemory *memory = gst_allocator_alloc(allocator, 5000, nullptr);
+    gst_object_unref(allocator);
+    ASSERT_NE(memory, nullptr);
+    EXPECT_TRUE(gst_is_dmabuf_memory(memory));
+    EXPECT_TRUE(isDmaBuf(gst_dmabuf_memory_get_fd(memory)));
+    EXPECT_EQ(gst_zc_memory_get_source(memory), source);
+    EXPECT_EQ(gst_zc_memory_get_traits(memory), GST_ZC_MEMORY_TRAIT_CACHED);
+    EXPECT_EQ(gst_zc_memory_get_memfd(memory, nullptr) >= 0, source == GST_ZC_MEMORY_SOURCE_UDMABUF);
+    GstMapInfo map;
+    for (const auto flags : {GST_MAP_READ, GST_MAP_WRITE, GST_MAP_READWRITE}) {
+      ASSERT_TRUE(gst_memory_map(memory, &map, flags));
+      gst_memory_unmap(memory, &map);
+    }
+    gst_memory_unref(memory);
+  }
+}
+
+// ---- the element ----
+
+class LabUpload : public testing::TestWithParam<const char *> {};
+INSTANTIATE_TEST_SUITE_P(Sources, LabUpload, testing::Values("auto", "udmabuf", "dma-heap"), [](const auto &info) {
+  std::string name = info.param;
+  name.erase(std::remove(name.begin(), name.end(), '-'), name.end());
+  return name;
+});
+
+TEST_P(LabUpload, NoByteIsCopiedAndBuffersAreReused) {
+  Pipeline p(std::string("videotestsrc num-buffers=20 ! video/x-raw,format=NV12,width=641,height=481 ! "
+                         "dmabufupload name=up memory=") +
+             GetParam() + " ! appsink name=sink sync=false max-buffers=2");
+  p.setState(GST_STATE_PLAYING);
+  std::set<BufferId> buffers;
+  int n = 0;
+  while (GstSample *sample = p.pull()) {
+    GstBuffer *buffer = gst_sample_get_buffer(sample);
+    ASSERT_TRUE(isDmaBuf(gst_dmabuf_memory_get_fd(gst_buffer_peek_memory(buffer, 0))));
+    buffers.insert(idOf(buffer));
+    gst_sample_unref(sample);
+    ++n;
+  }
+  EXPECT_EQ(p.waitEnd(), "");
+  EXPECT_EQ(n, 20);
+  EXPECT_EQ(p.stat("frames"), 20u);
+  EXPECT_EQ(p.stat("bytes-copied"), 0u);
+  EXPECT_LE(buffers.size(), 6u);
+}
+
+// vivid's own dma-bufs, under caps that do not say so
+TEST(LabUploadCamera, DmaBufsOfACameraPassUnderPlainCaps) {
+  Pipeline p("v4l2src num-buffers=5 io-mode=dmabuf ! video/x-raw,format=NV12,width=640,height=360 ! "
+             "dmabufupload name=up ! appsink name=sink sync=false");
+  GstPad *pad = gst_element_get_static_pad(p.element("up"), "sink");
+  std::vector<BufferId> produced;
+  gst_pad_add_probe(
+      pad, GST_PAD_PROBE_TYPE_BUFFER,
+      [](GstPad *, GstPadProbeInfo *info, gpointer list) {
+        static_cast<std::vector<BufferId> *>(list)->push_back(idOf(GST_PAD_PROBE_INFO_BUFFER(info)));
+        return GST_PAD_PROBE_OK;
+      },
+      &produced, nullptr);
+  gst_object_unref(pad);
+  p.setState(GST_STATE_PLAYING);
+  for (int i = 0; i < 5; ++i) {
+    GstSample *sample = p.pull();
+    ASSERT_NE(sample, nullptr) << p.waitEnd();
+    EXPECT_TRUE(gst_video_is_dma_drm_caps(gst_sample_get_caps(sample)));
+    EXPECT_EQ(idOf(gst_sample_get_buffer(sample)), produced[static_cast<size_t>(i)]);
+    gst_sample_unref(sample);
+  }
+  EXPECT_EQ(p.waitEnd(), "");
+  EXPECT_EQ(p.stat("bytes-copied"), 0u);
+  EXPECT_EQ(p.stat("pool-buffers"), 0u);
+}
+
+// What a frame looks like on a display says that its pages, strides and offsets are what the meta tells
+TEST_P(LabUpload, DisplayImportsAndShowsTheFrame) {
+  constexpr int kWidth = 66, kHeight = 50; // no multiple of the stride alignment
+  for (const std::string format : {"BGRx", "NV12"}) {
+    Pipeline p("videotestsrc num-buffers=1 pattern=smpte ! video/x-raw,format=" + format +
+               ",width=66,height=50,colorimetry=bt601 ! dmabufupload name=up memory=" + GetParam() +
+               " ! appsink name=sink sync=false");
+    Pipeline reference("videotestsrc num-buffers=1 pattern=smpte ! video/x-raw,format=" + format +
+                       ",width=66,height=50,colorimetry=bt601 ! videoconvert chroma-resampler=nearest dither=none ! "
+                       "video/x-raw,format=BGRx ! "
+                       "appsink name=sink sync=false");
+    p.setState(GST_STATE_PLAYING);
+    reference.setState(GST_STATE_PLAYING);
+    GstSample *sample = p.pull(), *expected = reference.pull();
+    ASSERT_TRUE(sample != nullptr && expected != nullptr) << p.waitEnd();
+    const auto frame = parseFrameCaps(gst_sample_get_caps(sample)).take();
+    const auto layout = frameLayout(gst_sample_get_buffer(sample), frame);
+    ASSERT_TRUE(layout.ok()) << layout.error().message();
+
+    auto card = lab::openCard("vkms");
+    ASSERT_TRUE(card.ok()) << card.error().message();
+    auto screen = lab::Screen::find(card->get());
+    ASSERT_TRUE(screen.ok()) << screen.error().message();
+    uint32_t handle = 0, framebuffer = 0;
+    ASSERT_EQ(drmPrimeFDToHandle(card->get(), layout->planes[0].fd, &handle), 0) << errno;
+    uint32_t handles[4] = {}, pitches[4] = {}, offsets[4] = {};
+    for (guint i = 0; i < layout->n_planes; ++i) {
+      handles[i] = handle;
+      pitches[i] = static_cast<uint32_t>(layout->planes[i].stride);
+      offsets[i] = static_cast<uint32_t>(layout->planes[i].offset);
+      EXPECT_EQ(pitches[i] % GST_ZC_DEFAULT_STRIDE_ALIGN, 0u);
+    }
+    ASSERT_EQ(drmModeAddFB2(card->get(), kWidth, kHeight, frame.fourcc, handles, pitches, offsets, &framebuffer, 0), 0)
+        << errno;
+    auto shown = [&] {
+      if (format != "NV12") return screen->show(framebuffer, lab::makeMode(kWidth, kHeight));
+      auto encoding = screen->enumValue("COLOR_ENCODING", "ITU-R BT.601 YCbCr");
+      auto range = screen->enumValue("COLOR_RANGE", "YCbCr limited range");
+      return screen->show(framebuffer, lab::makeMode(kWidth, kHeight),
+                          {{"COLOR_ENCODING", *encoding}, {"COLOR_RANGE", *range}});
+    }();
+    ASSERT_TRUE(shown) << shown.error().message();
+    auto image = lab::captureWriteback(card->get());
+    ASSERT_TRUE(image) << image.error().message();
+
+    GstVideoInfo info;
+    ASSERT_TRUE(gst_video_info_from_caps(&info, gst_sample_get_caps(expected)));
+    GstMapInfo map;
+    ASSERT_TRUE(gst_buffer_map(gst_sample_get_buffer(expected), &map, GST_MAP_READ));
+    int worst = 0;
+    for (uint32_t y = 0; y < kHeight; ++y)
+      for (uint32_t x = 0; x < kWidth; ++x) {
+        uint32_t pixel;
+        std::memcpy(&pixel, map.data + y * static_cast<size_t>(GST_VIDEO_INFO_PLANE_STRIDE(&info, 0)) + x * 4, 4);
+        worst = std::max(worst, lab::distance(image->at(x, y), pixel & 0xffffff));
+      }
+    gst_buffer_unmap(gst_sample_get_buffer(expected), &map);
+    EXPECT_LE(worst, format == "BGRx" ? 0 : 4) << format << ": conversions differ by rounding";
+
+    drmModeRmFB(card->get(), framebuffer);
+    drmCloseBufferHandle(card->get(), handle);
+    (void)screen->off();
+    gst_sample_unref(sample);
+    gst_sample_unref(expected);
+  }
+}
+
+} // namespace
