@@ -89,6 +89,15 @@ TEST(UploadErrors, WhatWasAskedForByNameFailsAtStart) {
   }
 }
 
+TEST(UploadErrors, StrideAlignOtherThanAPowerOfTwoIsNotTaken) {
+  Pipeline p("dmabufupload name=up ! fakesink");
+  guint align = 0;
+  g_object_set(p.element("up"), "stride-align", 64, nullptr);
+  g_object_set(p.element("up"), "stride-align", 100, nullptr);
+  g_object_get(p.element("up"), "stride-align", &align, nullptr);
+  EXPECT_EQ(align, 64u);
+}
+
 TEST(UploadErrors, ZeroSizeSaysSo) {
   Pipeline p("appsrc name=src caps=\"video/x-raw,format=NV12,width=0,height=48,framerate=25/1\" ! "
              "dmabufupload name=up memory=memfd ! fakesink");
