@@ -54,7 +54,7 @@ void DownstreamWishes::reset() {
   gst_allocation_params_init(&params_);
 }
 
-void DownstreamWishes::read(GstQuery *query, GstCaps *in_caps, const FrameCaps &in, GstCaps *out_caps,
+void DownstreamWishes::read(GstQuery *query, bool want_pool, GstCaps *in_caps, const FrameCaps &in, GstCaps *out_caps,
                             const FrameCaps &out) {
   GstBufferPool *previous = pool_;
   const PoolUse previous_use = use_;
@@ -79,7 +79,7 @@ void DownstreamWishes::read(GstQuery *query, GstCaps *in_caps, const FrameCaps &
     guint size = 0, min = 0, max = 0;
     gst_query_parse_nth_allocation_pool(query, i, &pool, &size, &min, &max);
     min_ = std::max(min_, min);
-    if (pool == nullptr || pool_ != nullptr) {
+    if (pool == nullptr || pool_ != nullptr || !want_pool) {
       gst_clear_object(&pool);
       continue;
     }

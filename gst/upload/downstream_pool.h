@@ -26,8 +26,10 @@ public:
   void reset();
 
   // Reads `query`; tries the pool by allocating one buffer, first with the producer's caps (`in`), then with ours
-  // (`out`). A pool that is in use already keeps what was found out about it.
-  void read(GstQuery *query, GstCaps *in_caps, const FrameCaps &in, GstCaps *out_caps, const FrameCaps &out);
+  // (`out`). A pool that is in use already keeps what was found out about it. Without `want_pool` only the other wishes
+  // count.
+  void read(GstQuery *query, bool want_pool, GstCaps *in_caps, const FrameCaps &in, GstCaps *out_caps,
+            const FrameCaps &out);
 
   GstBufferPool *pool() const { return pool_; }
   PoolUse use() const { return use_; }

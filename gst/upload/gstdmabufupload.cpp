@@ -245,7 +245,11 @@ static gboolean gst_dmabuf_upload_decide_allocation(GstBaseTransform *trans, Gst
   GstDmabufUpload *self = GST_DMABUF_UPLOAD(trans);
   Upload *u = self->upload;
   drop_copy_pool(u);
-  u->downstream.read(query, u->in_caps, u->in, u->out_caps, u->out);
+  GST_OBJECT_LOCK(self);
+  // a user that names the memory wants that, and not the display's
+  const bool want_pool = u->settings.memory == GST_ZC_MEMORY_SOURCE_AUTO;
+  GST_OBJECT_UNLOCK(self);
+  u->downstream.read(query, want_pool, u->in_caps, u->in, u->out_caps, u->out);
   if (u->downstream.pool() != nullptr)
     GST_DEBUG_OBJECT(self, "downstream's pool %" GST_PTR_FORMAT " is %s", u->downstream.pool(),
                      u->downstream.use() == PoolUse::Upstream ? "for upstream"
@@ -531,7 +535,8 @@ static void gst_dmabuf_upload_class_init(GstDmabufUploadClass *klass) {
   g_object_class_install_property(
       object_class, PROP_MEMORY,
       g_param_spec_enum("memory", "Memory",
-                        "Where dma-bufs come from. memfd is for tests only: its memory is no dma-buf",
+                        "Where dma-bufs come from; auto: downstream's pool if it proposes one, else udmabuf, else "
+                        "the dma-heap. memfd is for tests only: its memory is no dma-buf",
                         GST_TYPE_ZC_MEMORY_SOURCE, GST_ZC_MEMORY_SOURCE_AUTO, flags));
   g_object_class_install_property(object_class, PROP_HEAP_NAME,
                                   g_param_spec_string("heap-name", "Heap name",

@@ -157,6 +157,34 @@ TEST_P(LabUpload, NoByteIsCopiedAndBuffersAreReused) {
   EXPECT_LE(buffers.size(), 6u);
 }
 
+// A display that offers ordinary memory, or nothing: memory of our own
+TEST(LabUploadDownstream, PoolOfOrdinaryMemoryDownstreamIsOfNoUse) {
+  GstBufferPool *pool = gst_video_buffer_pool_new();
+  Pipeline p("videotestsrc num-buffers=3 ! video/x-raw,format=NV12,width=64,height=48 ! dmabufupload name=up ! "
+             "appsink name=sink sync=false");
+  GstPad *pad = gst_element_get_static_pad(p.element("sink"), "sink");
+  gst_pad_add_probe(
+      pad, GST_PAD_PROBE_TYPE_QUERY_DOWNSTREAM,
+      [](GstPad *, GstPadProbeInfo *info, gpointer offered) {
+        GstQuery *query = GST_PAD_PROBE_INFO_QUERY(info);
+        if (GST_QUERY_TYPE(query) != GST_QUERY_ALLOCATION || !(info->type & GST_PAD_PROBE_TYPE_PUSH))
+          return GST_PAD_PROBE_OK;
+        gst_query_add_allocation_pool(query, GST_BUFFER_POOL_CAST(offered), 64 * 72, 2, 0);
+        return GST_PAD_PROBE_HANDLED;
+      },
+      pool, nullptr);
+  gst_object_unref(pad);
+  p.setState(GST_STATE_PLAYING);
+  GstSample *sample = p.pull();
+  ASSERT_NE(sample, nullptr) << p.waitEnd();
+  EXPECT_TRUE(GST_IS_ZC_POOL(gst_sample_get_buffer(sample)->pool));
+  gst_sample_unref(sample);
+  p.drain();
+  EXPECT_EQ(p.waitEnd(), "");
+  EXPECT_EQ(p.stat("bytes-copied"), 0u);
+  gst_object_unref(pool);
+}
+
 // vivid's own dma-bufs, under caps that do not say so
 TEST(LabUploadCamera, DmaBufsOfACameraPassUnderPlainCaps) {
   Pipeline p("v4l2src num-buffers=5 io-mode=dmabuf ! video/x-raw,format=NV12,width=640,height=360 ! "

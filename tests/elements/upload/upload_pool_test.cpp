@@ -293,19 +293,35 @@ TEST(UploadDownstream, ItsPoolTakesTheCopiesOfAProducerThatRefusesIt) {
   }
 }
 
-TEST(UploadDownstream, PoolOfOrdinaryMemoryIsOfNoUse) {
-  PoolPtr pool(gst_video_buffer_pool_new());
+TEST(UploadDownstream, MemoryThatTheUserNamesGoesFirst) {
+  PoolPtr pool = zcPool();
   Pipeline p(std::string("videotestsrc num-buffers=3 ! ") + kNv12 +
              " ! dmabufupload name=up memory=memfd ! appsink name=sink sync=false");
-  Downstream downstream(p, [&](GstQuery *query) { gst_query_add_allocation_pool(query, pool.get(), 64 * 72, 2, 0); });
+  Downstream downstream(p, [&](GstQuery *query) { gst_query_add_allocation_pool(query, pool.get(), 64 * 72, 7, 0); });
   p.setState(GST_STATE_PLAYING);
   GstSample *sample = p.pull();
   ASSERT_NE(sample, nullptr) << p.waitEnd();
-  EXPECT_TRUE(GST_IS_ZC_POOL(gst_sample_get_buffer(sample)->pool));
+  GstBufferPool *used = gst_sample_get_buffer(sample)->pool;
+  EXPECT_NE(used, pool.get());
+  GstStructure *config = gst_buffer_pool_get_config(used);
+  guint min = 0;
+  gst_buffer_pool_config_get_params(config, nullptr, nullptr, &min, nullptr);
+  gst_structure_free(config);
+  EXPECT_GE(min, 7u) << "its number of buffers counts all the same";
   gst_sample_unref(sample);
   p.drain();
   EXPECT_EQ(p.waitEnd(), "");
   EXPECT_EQ(p.stat("bytes-copied"), 0u);
+}
+
+TEST(UploadDownstream, PoolOfOrdinaryMemoryIsOfNoUse) {
+  if (hostHasDevices()) GTEST_SKIP() << "here memory of our own would be used, which the laboratory tests";
+  PoolPtr pool(gst_video_buffer_pool_new());
+  Pipeline p(std::string("videotestsrc num-buffers=3 ! ") + kNv12 + " ! dmabufupload name=up ! appsink name=sink");
+  Downstream downstream(p, [&](GstQuery *query) { gst_query_add_allocation_pool(query, pool.get(), 64 * 72, 2, 0); });
+  const std::string error = p.run();
+  EXPECT_TRUE(has(error, "/dev/udmabuf")) << error;
+  EXPECT_FALSE(gst_buffer_pool_is_active(pool.get()));
 }
 
 TEST(UploadDownstream, AlignmentAndMinimumReachUpstreamsPool) {
