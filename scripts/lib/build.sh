@@ -56,7 +56,7 @@ prepare_environment () {
 
 # runs a command where we build, as a child
 in_env () {
-  if [ "$env_kind" = made ]; then (enter_root "$@"); else env CCACHE_DIR="$cache/ccache" "$@"; fi
+  if [ "$env_kind" = made ]; then (enter_root "$@"); else env CCACHE_DIR="$cache/ccache" CCACHE_NOHASHDIR=1 "$@"; fi
 }
 
 # ensure_build [asan]: configures and builds into $build; asan: a second build with AddressSanitizer and UBSan

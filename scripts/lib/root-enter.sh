@@ -36,5 +36,6 @@ for dir in /proc /sys /dev; do mount --rbind "$dir" "$root$dir"; done
 
 unset LD_LIBRARY_PATH LD_PRELOAD PKG_CONFIG_PATH GST_PLUGIN_PATH GST_PLUGIN_PATH_1_0 GST_PLUGIN_SYSTEM_PATH GST_PLUGIN_SYSTEM_PATH_1_0
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8
-export XDG_CACHE_HOME="$GSTZC_CACHE/xdg" CCACHE_DIR="$GSTZC_CACHE/ccache" # programs inside write there, not into the home
+# programs inside write to the cache directory, not into the home; all clones share what ccache has
+export XDG_CACHE_HOME="$GSTZC_CACHE/xdg" CCACHE_DIR="$GSTZC_CACHE/ccache" CCACHE_NOHASHDIR=1
 exec chroot "$root" /usr/bin/env -C "$cwd" "$@"
