@@ -8,10 +8,12 @@
 
 GST_ELEMENT_REGISTER_DECLARE(dmabufupload)
 GST_ELEMENT_REGISTER_DECLARE(fenceinfer)
+GST_ELEMENT_REGISTER_DECLARE(drmmodifiersink)
 
 static gboolean plugin_init(GstPlugin *plugin) {
   gboolean ok = GST_ELEMENT_REGISTER(dmabufupload, plugin);
   ok &= GST_ELEMENT_REGISTER(fenceinfer, plugin);
+  ok &= GST_ELEMENT_REGISTER(drmmodifiersink, plugin);
   return ok;
 }
 

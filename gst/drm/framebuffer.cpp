@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "gst/drm/framebuffer.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include <drm_fourcc.h>
+#include <sys/mman.h>
+#include <xf86drm.h>
+
+#include "gst/drm/planning.h"
+
+namespace gstzc {
+
+Result<std::shared_ptr<Framebuffer>> Framebuffer::create(std::shared_ptr<KmsDevice> device, bool modifiers,
+                                                         const KmsFormat &format, uint32_t width, uint32_t height,
+                                                         std::span<const Plane> planes) {
+  uint32_t handles[kMaxFramebufferPlanes] = {}, pitches[kMaxFramebufferPlanes] = {}, offsets[kMaxFramebufferPlanes] = {};
+  uint64_t modifier[kMaxFramebufferPlanes] = {};
+  for (size_t p = 0; p < planes.size() && p < kMaxFramebufferPlanes; ++p) {
+    handles[p] = planes[p].handle;
+    pitches[p] = planes[p].pitch;
+    offsets[p] = planes[p].offset;
+    modifier[p] = format.modifier;
+  }
+  const int fd = device->memoryFd();
+  uint32_t id = 0;
+  const int rc = modifiers ? drmModeAddFB2WithModifiers(fd, width, height, format.fourcc, handles, pitches, offsets,
+                                                        modifier, &id, DRM_MODE_FB_MODIFIERS)
+                           : drmModeAddFB2(fd, width, height, format.fourcc, handles, pitches, offsets, &id, 0);
+  if (rc != 0) {
+    std::string layout;
+    for (size_t p = 0; p < planes.size(); ++p)
+      layout += (p == 0 ? ", pitches and offsets " : ", ") + std::to_string(pitches[p]) + "+" + std::to_string(offsets[p]);
+    return Error{"make a framebuffer of " + formatName(format) + " " + std::to_string(width) + "x" +
+                     std::to_string(height) + layout + " on " + device->path() + " (" + device->driver() + ")",
+                 -rc, "The device does not take this size or layout: change format or size upstream"};
+  }
+  return std::shared_ptr<Framebuffer>(new Framebuffer(std::move(device), id));
+}
+
+Framebuffer::~Framebuffer() { drmModeRmFB(device_->memoryFd(), id_); }
+
+Result<std::shared_ptr<Framebuffer>> FramebufferImporter::import(const Source &source) {
+  // Held over import and close: the kernel hands out one handle per dma-buf and file, however often it is imported.
+  const std::lock_guard lock(mutex_);
+  if (auto *known = cache_.find(source.key)) {
+    ++hits_;
+    return *known;
+  }
+  auto created = create(source);
+  if (!created) return created.error();
+  ++imports_;
+  cache_.insert(source.key, *created);
+  return created;
+}
+
+Result<std::shared_ptr<Framebuffer>> FramebufferImporter::create(const Source &source) {
+  const int fd = device_->memoryFd();
+  const FramebufferKey &key = source.key;
+  std::array<Framebuffer::Plane, kMaxFramebufferPlanes> planes;
+  std::array<uint32_t, kMaxFramebufferPlanes> handles = {};
+  unsigned n_handles = 0;
+  std::optional<Error> error;
+  for (unsigned p = 0; p < key.n_planes; ++p) {
+    uint32_t handle = 0;
+    if (drmPrimeFDToHandle(fd, source.fds[p], &handle) != 0) {
+      const int code = errno;
+      error = Error{"import the dma-buf of plane " + std::to_string(p) + " (" + key.buffers[p].toString() + ") into " +
+                        device_->path() + " (" + device_->driver() + ")" + (code == ENODEV ? ": ENODEV" : ""),
+                    code,
+                    code == ENODEV ? "This device takes no memory but its own: let upstream use the sink's pool (any element "
+                                     "that writes system memory does), or set allow-copy=true"
+                                   : "Set allow-copy=true to copy such frames"};
+      break;
+    }
+    planes[p] = {handle, key.pitches[p], key.offsets[p]};
+    // planes in one dma-buf have one handle: to be closed once
+    if (std::find(handles.begin(), handles.begin() + n_handles, handle) == handles.begin() + n_handles)
+      handles[n_handles++] = handle;
+  }
+
+  Result<std::shared_ptr<Framebuffer>> result = error ? *error : Error{};
+  if (!error) {
+    const std::span used(planes.data(), key.n_planes);
+    result = Framebuffer::create(device_, modifiers_, key.format, key.width, key.height, used);
+    const uint32_t even_width = (key.width + 1) & ~1u, even_height = (key.height + 1) & ~1u;
+    // Older kernels want whole chroma samples. The added column and row lie in the stride and in the next plane; they
+    // are never shown, since the source rectangle ends before them.
+    if (!result && result.error().code == EINVAL && source.subsampled && key.pitches[0] >= even_width &&
+        (even_width != key.width || even_height != key.height)) {
+      auto even = Framebuffer::create(device_, modifiers_, key.format, even_width, even_height, used);
+      if (even) result = std::move(even);
+    }
+  }
+  if (device_->ownsMemoryFile())
+    for (unsigned h = 0; h < n_handles; ++h) drmCloseBufferHandle(fd, handles[h]);
+  return result;
+}
+
+void FramebufferImporter::clear() {
+  const std::lock_guard lock(mutex_);
+  cache_.clear();
+}
+
+Result<std::unique_ptr<DumbBuffer>> DumbBuffer::create(std::shared_ptr<KmsDevice> device, uint32_t width,
+                                                       uint32_t height, uint32_t bits) {
+  std::unique_ptr<DumbBuffer> buffer(new DumbBuffer);
+  buffer->device_ = std::move(device);
+  const int rc = drmModeCreateDumbBuffer(buffer->device_->memoryFd(), width, height, bits, 0, &buffer->handle_,
+                                         &buffer->pitch_, &buffer->size_);
+  if (rc != 0)
+    return Error{"make a dumb buffer of " + std::to_string(width) + "x" + std::to_string(height) + " with " +
+                     std::to_string(bits) + " bits a pixel on " + buffer->device_->path() + " (" +
+                     buffer->device_->driver() + ")",
+                 -rc, "The device has no memory of this kind to give"};
+  return buffer;
+}
+
+DumbBuffer::~DumbBuffer() {
+  if (data_ != nullptr) munmap(data_, size_);
+  if (handle_ != 0) drmModeDestroyDumbBuffer(device_->memoryFd(), handle_);
+}
+
+Result<unsigned char *> DumbBuffer::map() {
+  if (data_ != nullptr) return data_;
+  uint64_t offset = 0;
+  const int rc = drmModeMapDumbBuffer(device_->memoryFd(), handle_, &offset);
+  if (rc != 0) return Error{"map a dumb buffer of " + device_->path(), -rc, ""};
+  void *data = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, device_->memoryFd(), static_cast<off_t>(offset));
+  if (data == MAP_FAILED) return Error{"map a dumb buffer of " + device_->path(), errno, ""};
+  data_ = static_cast<unsigned char *>(data);
+  return data_;
+}
+
+Result<UniqueFd> DumbBuffer::exportDmaBuf() const {
+  int fd = -1;
+  if (drmPrimeHandleToFD(device_->memoryFd(), handle_, DRM_CLOEXEC | DRM_RDWR, &fd) != 0)
+    return Error{"export a dumb buffer of " + device_->path() + " (" + device_->driver() + ") as dma-buf", errno, ""};
+  return UniqueFd(fd);
+}
+
+} // namespace gstzc

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Framebuffers: dma-bufs and dumb buffers as the display sees them.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <span>
+
+#include "gst/drm/kms_device.h"
+#include "gst/drm/lru_cache.h"
+#include "gst/zerocopy/core/dmabuf.h"
+#include "gst/zerocopy/core/result.h"
+
+namespace gstzc {
+
+constexpr unsigned kMaxFramebufferPlanes = 4;
+
+// What makes two framebuffers the same: the memory by inode, never by descriptor number, and everything of its layout.
+struct FramebufferKey {
+  unsigned n_planes = 0;
+  std::array<BufferId, kMaxFramebufferPlanes> buffers = {};
+  std::array<uint32_t, kMaxFramebufferPlanes> offsets = {}; // bytes
+  std::array<uint32_t, kMaxFramebufferPlanes> pitches = {}; // bytes
+  KmsFormat format;
+  uint32_t width = 0, height = 0;
+  auto operator<=>(const FramebufferKey &) const = default;
+};
+
+// Owner of one framebuffer id; removed when the last user lets go. Removing one that is on screen switches its plane off,
+// so whoever shows it holds it until it is replaced there.
+class Framebuffer {
+public:
+  struct Plane {
+    uint32_t handle = 0; // GEM handle in memoryFd(), borrowed: the framebuffer keeps the memory itself
+    uint32_t pitch = 0;
+    uint32_t offset = 0;
+  };
+
+  // Linear memory is declared as such where the device knows modifiers, since without the declaration a driver may take
+  // its own idea of the memory's tiling.
+  static Result<std::shared_ptr<Framebuffer>> create(std::shared_ptr<KmsDevice> device, bool modifiers,
+                                                     const KmsFormat &format, uint32_t width, uint32_t height,
+                                                     std::span<const Plane> planes);
+  ~Framebuffer();
+  Framebuffer(const Framebuffer &) = delete;
+  Framebuffer &operator=(const Framebuffer &) = delete;
+
+  uint32_t id() const { return id_; }
+
+private:
+  Framebuffer(std::shared_ptr<KmsDevice> device, uint32_t id) : device_(std::move(device)), id_(id) {}
+  std::shared_ptr<KmsDevice> device_;
+  uint32_t id_;
+};
+
+// Imports dma-bufs as framebuffers and remembers them. Thread safe.
+class FramebufferImporter {
+public:
+  // `subsampled`: chroma has fewer pixels than luma, so odd sizes may have to be rounded up for the kernel
+  struct Source {
+    FramebufferKey key;
+    std::array<int, kMaxFramebufferPlanes> fds = {}; // borrowed
+    bool subsampled = false;
+  };
+
+  FramebufferImporter(std::shared_ptr<KmsDevice> device, bool modifiers)
+      : device_(std::move(device)), modifiers_(modifiers) {}
+
+  // Errors: the system call, the device and errno (ENODEV: this device takes no foreign memory).
+  Result<std::shared_ptr<Framebuffer>> import(const Source &source);
+  void clear();
+
+  uint64_t imports() const { return imports_; }
+  uint64_t hits() const { return hits_; }
+
+private:
+  Result<std::shared_ptr<Framebuffer>> create(const Source &source);
+
+  std::shared_ptr<KmsDevice> device_;
+  const bool modifiers_;
+  std::mutex mutex_;
+  LruCache<FramebufferKey, std::shared_ptr<Framebuffer>> cache_{32, 240};
+  std::atomic<uint64_t> imports_ = 0, hits_ = 0;
+};
+
+// Memory of the device itself, as its driver gives it to programs that draw with the CPU.
+class DumbBuffer {
+public:
+  // `width` in pixels of `bits` each
+  static Result<std::unique_ptr<DumbBuffer>> create(std::shared_ptr<KmsDevice> device, uint32_t width, uint32_t height,
+                                                    uint32_t bits);
+  ~DumbBuffer();
+  DumbBuffer(const DumbBuffer &) = delete;
+  DumbBuffer &operator=(const DumbBuffer &) = delete;
+
+  uint32_t handle() const { return handle_; }
+  uint32_t pitch() const { return pitch_; } // bytes
+  uint64_t size() const { return size_; }   // bytes
+  // Mapped on first use; zeroed by the kernel.
+  Result<unsigned char *> map();
+  Result<UniqueFd> exportDmaBuf() const;
+
+private:
+  DumbBuffer() = default;
+  std::shared_ptr<KmsDevice> device_;
+  uint32_t handle_ = 0, pitch_ = 0;
+  uint64_t size_ = 0;
+  unsigned char *data_ = nullptr;
+};
+
+} // namespace gstzc

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "gst/drm/planning.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include <drm_fourcc.h>
+
+namespace gstzc {
+namespace {
+
+const char *statusName(drmModeConnection status) {
+  switch (status) {
+  case DRM_MODE_CONNECTED: return "connected";
+  case DRM_MODE_DISCONNECTED: return "disconnected";
+  default: return "unknown";
+  }
+}
+
+std::string listOutputs(const KmsSnapshot &snapshot) {
+  std::string text;
+  for (const KmsConnector &c : snapshot.connectors) {
+    if (c.writeback()) continue;
+    text += (text.empty() ? "" : ", ") + c.name + " (id " + std::to_string(c.id) + ") " + statusName(c.status);
+  }
+  return text.empty() ? "it has no outputs" : text;
+}
+
+bool plainMode(const drmModeModeInfo &mode) {
+  return (mode.flags & (DRM_MODE_FLAG_INTERLACE | DRM_MODE_FLAG_DBLSCAN)) == 0;
+}
+
+bool usable(const KmsPlane &plane, size_t crtc) { return (plane.possible_crtcs >> crtc) & 1; }
+
+int64_t zposOf(const KmsPlane &plane) {
+  const auto z = plane.properties.find("zpos");
+  return z == plane.properties.end() ? -1 : static_cast<int64_t>(z->second.value);
+}
+
+// height in the stack where planes have no zpos: primary, overlays, cursor
+int typeRank(const KmsPlane &plane) {
+  return plane.type == DRM_PLANE_TYPE_PRIMARY ? 0 : plane.type == DRM_PLANE_TYPE_OVERLAY ? 1 : 2;
+}
+
+bool canBeAbove(const KmsPlane &upper, size_t upper_index, const KmsPlane &lower, size_t lower_index) {
+  const auto z = upper.properties.find("zpos");
+  if (z != upper.properties.end() && zposOf(lower) >= 0) {
+    if (zposOf(upper) > zposOf(lower)) return true;
+    const auto max = z->second.named("max");
+    return !z->second.immutable() && max && static_cast<int64_t>(*max) > zposOf(lower);
+  }
+  if (typeRank(upper) != typeRank(lower)) return typeRank(upper) > typeRank(lower);
+  return upper_index > lower_index;
+}
+
+} // namespace
+
+std::string formatName(const KmsFormat &format) {
+  char text[40];
+  const auto c = [&](int shift) { return static_cast<char>((format.fourcc >> shift) & 0x7f); };
+  if (format.modifier == DRM_FORMAT_MOD_LINEAR)
+    std::snprintf(text, sizeof text, "%c%c%c%c", c(0), c(8), c(16), c(24));
+  else
+    std::snprintf(text, sizeof text, "%c%c%c%c:0x%016llx", c(0), c(8), c(16), c(24),
+                  static_cast<unsigned long long>(format.modifier));
+  return text;
+}
+
+Result<Output> chooseOutput(const KmsSnapshot &snapshot, const std::string &wanted) {
+  std::optional<size_t> chosen;
+  for (size_t i = 0; i < snapshot.connectors.size() && !chosen; ++i) {
+    const KmsConnector &c = snapshot.connectors[i];
+    if (c.writeback()) continue;
+    if (wanted.empty() ? c.connected() : (c.name == wanted || std::to_string(c.id) == wanted)) chosen = i;
+  }
+  if (!chosen) {
+    if (wanted.empty())
+      return Error{snapshot.path + ": no output is connected: " + listOutputs(snapshot), 0,
+                   "Connect a display, or choose another device with device="};
+    return Error{snapshot.path + ": no output is called \"" + wanted + "\": " + listOutputs(snapshot), 0,
+                 "Set connector= to one of these names or ids"};
+  }
+  const KmsConnector &connector = snapshot.connectors[*chosen];
+  if (connector.status == DRM_MODE_DISCONNECTED)
+    return Error{snapshot.path + ": output " + connector.name + " is not connected: " + listOutputs(snapshot), 0,
+                 "Connect a display to it, or choose another one with connector="};
+
+  std::optional<size_t> crtc;
+  for (size_t i = 0; i < snapshot.crtcs.size(); ++i)
+    if (connector.crtc != 0 && snapshot.crtcs[i].id == connector.crtc) crtc = i;
+  for (size_t i = 0; i < snapshot.crtcs.size() && !crtc; ++i) {
+    const bool taken = std::any_of(snapshot.connectors.begin(), snapshot.connectors.end(),
+                                   [&](const KmsConnector &c) { return c.crtc == snapshot.crtcs[i].id; });
+    if (((connector.possible_crtcs >> i) & 1) && !taken) crtc = i;
+  }
+  if (!crtc)
+    return Error{snapshot.path + ": no free CRTC for output " + connector.name, 0, "Switch another output off"};
+  return Output{*chosen, *crtc};
+}
+
+Result<std::vector<ModeChoice>> modeCandidates(const KmsSnapshot &snapshot, const KmsConnector &connector,
+                                               const FrameNeed &need, const std::optional<ModeRequest> &request) {
+  std::vector<ModeChoice> result;
+  const auto inLimits = [&](int width, int height) {
+    return width >= static_cast<int>(snapshot.min_width) && width <= static_cast<int>(snapshot.max_width) &&
+           height >= static_cast<int>(snapshot.min_height) && height <= static_cast<int>(snapshot.max_height);
+  };
+  if (request) {
+    if (!inLimits(request->width, request->height))
+      return Error{"mode=" + std::to_string(request->width) + "x" + std::to_string(request->height) + " is outside of " +
+                       snapshot.path + "'s " + std::to_string(snapshot.min_width) + "x" +
+                       std::to_string(snapshot.min_height) + " to " + std::to_string(snapshot.max_width) + "x" +
+                       std::to_string(snapshot.max_height),
+                   0, "Choose a mode in that range"};
+    for (const drmModeModeInfo &mode : connector.modes)
+      if (mode.hdisplay == request->width && mode.vdisplay == request->height && plainMode(mode) &&
+          (request->refresh == 0 || std::abs(refreshOf(mode) - request->refresh) < 0.5)) {
+        result.push_back({mode, true});
+        break;
+      }
+    if (result.empty())
+      result.push_back(
+          {generateMode(request->width, request->height, request->refresh == 0 ? 60 : request->refresh), false});
+    return result;
+  }
+
+  const auto add = [&](const drmModeModeInfo &mode) {
+    for (const ModeChoice &r : result)
+      if (r.mode.hdisplay == mode.hdisplay && r.mode.vdisplay == mode.vdisplay) return;
+    result.push_back({mode, true});
+  };
+  for (const drmModeModeInfo &mode : connector.modes)
+    if (mode.hdisplay == need.width && mode.vdisplay == need.height && plainMode(mode)) add(mode);
+  const drmModeModeInfo *smallest = nullptr, *preferred = nullptr;
+  for (const drmModeModeInfo &mode : connector.modes) {
+    if (!plainMode(mode)) continue;
+    if (preferred == nullptr && (mode.type & DRM_MODE_TYPE_PREFERRED)) preferred = &mode;
+    if (mode.hdisplay >= need.width && mode.vdisplay >= need.height &&
+        (smallest == nullptr || mode.hdisplay * mode.vdisplay < smallest->hdisplay * smallest->vdisplay))
+      smallest = &mode;
+  }
+  if (smallest != nullptr) add(*smallest);
+  if (preferred == nullptr && !connector.modes.empty()) preferred = &connector.modes.front();
+  if (preferred != nullptr) add(*preferred);
+  const bool exact = !result.empty() && result.front().mode.hdisplay == need.width &&
+                     result.front().mode.vdisplay == need.height;
+  if (connector.type == DRM_MODE_CONNECTOR_VIRTUAL && !exact && inLimits(need.width, need.height))
+    result.push_back({generateMode(need.width, need.height, 60), false});
+  if (result.empty())
+    return Error{"output " + connector.name + " of " + snapshot.path + " lists no modes", 0,
+                 "Set one with mode=WIDTHxHEIGHT@REFRESH"};
+  return result;
+}
+
+std::vector<size_t> planeCandidates(const KmsSnapshot &snapshot, size_t crtc, const KmsFormat &format,
+                                    std::string *refusals) {
+  std::vector<size_t> result;
+  const auto refuse = [&](const KmsPlane &plane, const std::string &why) {
+    if (refusals != nullptr)
+      *refusals += (refusals->empty() ? "plane " : ", plane ") + std::to_string(plane.id) + ": " + why;
+  };
+  for (const uint32_t type : {DRM_PLANE_TYPE_PRIMARY, DRM_PLANE_TYPE_OVERLAY, DRM_PLANE_TYPE_CURSOR}) {
+    for (size_t i = 0; i < snapshot.planes.size(); ++i) {
+      const KmsPlane &plane = snapshot.planes[i];
+      if (plane.type != type || !usable(plane, crtc)) continue;
+      if (type == DRM_PLANE_TYPE_CURSOR) continue; // takes small sizes only
+      const bool fourcc = std::any_of(plane.formats.begin(), plane.formats.end(),
+                                      [&](const KmsFormat &f) { return f.fourcc == format.fourcc; });
+      if (!fourcc)
+        refuse(plane, "no " + formatName({format.fourcc, DRM_FORMAT_MOD_LINEAR}));
+      else if (!plane.supports(format))
+        refuse(plane, "not with this modifier");
+      else if (plane.crtc != 0 && plane.crtc != snapshot.crtcs[crtc].id)
+        refuse(plane, "in use on CRTC " + std::to_string(plane.crtc));
+      else
+        result.push_back(i);
+    }
+  }
+  return result;
+}
+
+std::vector<size_t> overlayCandidates(const KmsSnapshot &snapshot, size_t crtc, size_t video, uint32_t fourcc) {
+  std::vector<size_t> result;
+  for (size_t i = 0; i < snapshot.planes.size(); ++i) {
+    const KmsPlane &plane = snapshot.planes[i];
+    if (i == video || plane.type != DRM_PLANE_TYPE_OVERLAY || !usable(plane, crtc)) continue;
+    if (plane.crtc != 0 && plane.crtc != snapshot.crtcs[crtc].id) continue;
+    if (!plane.supports({fourcc, DRM_FORMAT_MOD_LINEAR})) continue;
+    if (canBeAbove(plane, i, snapshot.planes[video], video)) result.push_back(i);
+  }
+  std::stable_sort(result.begin(), result.end(),
+                   [&](size_t a, size_t b) { return zposOf(snapshot.planes[a]) < zposOf(snapshot.planes[b]); });
+  return result;
+}
+
+std::vector<Placement> placements(const FrameNeed &need, int width, int height) {
+  std::vector<Placement> result;
+  const double shown = double(need.width) * need.par_n / std::max(need.par_d, 1); // width in square pixels
+  const double factor = std::min(width / shown, double(height) / need.height);
+  Placement fit;
+  fit.source = {0, 0, need.width, need.height};
+  fit.target.width = std::clamp(static_cast<int>(std::lround(shown * factor)), 1, width);
+  fit.target.height = std::clamp(static_cast<int>(std::lround(need.height * factor)), 1, height);
+  fit.target.x = (width - fit.target.width) / 2;
+  fit.target.y = (height - fit.target.height) / 2;
+  fit.scaled = fit.target.width != need.width || fit.target.height != need.height;
+  if (fit.scaled) result.push_back(fit);
+
+  Placement plain;
+  const auto axis = [](int frame, int display, int *from, int *to, int *length) {
+    *length = std::min(frame, display);
+    *from = ((frame - *length) / 2) & ~1;
+    *to = (display - *length) / 2;
+  };
+  axis(need.width, width, &plain.source.x, &plain.target.x, &plain.source.width);
+  axis(need.height, height, &plain.source.y, &plain.target.y, &plain.source.height);
+  plain.target.width = plain.source.width;
+  plain.target.height = plain.source.height;
+  result.push_back(plain);
+  return result;
+}
+
+std::vector<uint32_t> linearFormats(const KmsSnapshot &snapshot, size_t crtc) {
+  std::vector<uint32_t> result;
+  for (const uint32_t type : {DRM_PLANE_TYPE_PRIMARY, DRM_PLANE_TYPE_OVERLAY})
+    for (const KmsPlane &plane : snapshot.planes) {
+      if (plane.type != type || !usable(plane, crtc)) continue;
+      for (const KmsFormat &f : plane.formats)
+        if (f.modifier == DRM_FORMAT_MOD_LINEAR && std::find(result.begin(), result.end(), f.fourcc) == result.end())
+          result.push_back(f.fourcc);
+    }
+  return result;
+}
+
+} // namespace gstzc

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Which output, mode, plane and rectangles a frame gets. Pure functions over a snapshot: they order the possibilities
+// and say why others are out; the kernel's TEST_ONLY has the last word on each.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gst/drm/kms_types.h"
+#include "gst/drm/mode.h"
+#include "gst/zerocopy/core/result.h"
+
+namespace gstzc {
+
+struct Output {
+  size_t connector = 0; // index into KmsSnapshot::connectors
+  size_t crtc = 0;      // index into KmsSnapshot::crtcs
+};
+
+// `wanted`: a connector's name or id, empty for the first connected one. Writeback connectors are never outputs. The
+// connector's present CRTC is kept where it has one, else a free one is taken. Errors list the connectors and their state.
+Result<Output> chooseOutput(const KmsSnapshot &snapshot, const std::string &wanted);
+
+// What the frame is.
+struct FrameNeed {
+  KmsFormat format;
+  int width = 0;
+  int height = 0;
+  int par_n = 1; // pixel aspect ratio
+  int par_d = 1;
+};
+
+struct ModeChoice {
+  drmModeModeInfo mode = {};
+  bool listed = true; // false: generated timings
+};
+
+// The modes to try, best first. A request: the listed mode of that size (and refresh, within half a Hz), else generated
+// timings, and nothing else. Without one: listed modes of the frame's size, the smallest that holds it, the preferred
+// one; for a virtual output, which takes any timings, generated ones of the frame's size come last, for devices whose
+// only plane has to cover the screen.
+Result<std::vector<ModeChoice>> modeCandidates(const KmsSnapshot &snapshot, const KmsConnector &connector,
+                                               const FrameNeed &need, const std::optional<ModeRequest> &request);
+
+// Planes that can show the format on that CRTC, as indices into KmsSnapshot::planes: the primary, then overlays; cursors
+// never. `refusals` gets a sentence for each plane that cannot.
+std::vector<size_t> planeCandidates(const KmsSnapshot &snapshot, size_t crtc, const KmsFormat &format,
+                                    std::string *refusals);
+
+// Planes above `video` that could show boxes in `fourcc`, nearest first. Above: by zpos where planes have it, else by type
+// and order.
+std::vector<size_t> overlayCandidates(const KmsSnapshot &snapshot, size_t crtc, size_t video, uint32_t fourcc);
+
+struct Rect {
+  int x = 0, y = 0, width = 0, height = 0;
+  auto operator<=>(const Rect &) const = default;
+};
+
+// A part of the frame (in its pixels) on a part of the display.
+struct Placement {
+  Rect source;
+  Rect target;
+  bool scaled = false;
+  bool covers(int width, int height) const {
+    return target.x <= 0 && target.y <= 0 && target.width >= width && target.height >= height;
+  }
+  auto operator<=>(const Placement &) const = default;
+};
+
+// Centred: first as large as fits with the aspect ratio kept (where that means scaling), then pixel for pixel, cropped
+// where the frame is larger than the display. Cropped edges stay on multiples of 2, as subsampled chroma needs.
+std::vector<Placement> placements(const FrameNeed &need, int width, int height);
+
+// The formats all usable planes of the output can show with linear layout, in order of planes and without repetitions.
+std::vector<uint32_t> linearFormats(const KmsSnapshot &snapshot, size_t crtc);
+
+// "NV12" or "NV12:0x0100000000000002"
+std::string formatName(const KmsFormat &format);
+
+} // namespace gstzc

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "gst/drm/screen_state.h"
+
+#include <algorithm>
+
+#include <xf86drm.h>
+
+namespace gstzc {
+namespace {
+
+// Of a plane, what we may change besides where and what it shows.
+constexpr const char *kPlaneExtras[] = {"COLOR_ENCODING", "COLOR_RANGE", "rotation", "alpha", "zpos"};
+
+void setPlane(AtomicRequest &request, const KmsPlane &plane, uint64_t fb, uint64_t crtc, const Rect &source,
+              const Rect &target) {
+  const auto fixed = [](int v) { return static_cast<uint64_t>(v) << 16; };
+  const auto signed32 = [](int v) { return static_cast<uint64_t>(static_cast<int64_t>(v)); };
+  const auto set = [&](const char *name, uint64_t value) { request.set(plane.id, plane.properties, name, value); };
+  set("FB_ID", fb);
+  set("CRTC_ID", crtc);
+  set("SRC_X", fixed(source.x));
+  set("SRC_Y", fixed(source.y));
+  set("SRC_W", fixed(source.width));
+  set("SRC_H", fixed(source.height));
+  set("CRTC_X", signed32(target.x));
+  set("CRTC_Y", signed32(target.y));
+  set("CRTC_W", static_cast<uint64_t>(target.width));
+  set("CRTC_H", static_cast<uint64_t>(target.height));
+}
+
+} // namespace
+
+Result<std::shared_ptr<ModeBlob>> ModeBlob::create(std::shared_ptr<KmsDevice> device, const drmModeModeInfo &mode) {
+  uint32_t id = 0;
+  const int rc = drmModeCreatePropertyBlob(device->fd(), &mode, sizeof mode, &id);
+  if (rc != 0) return Error{"hand mode " + modeName(mode) + " to " + device->path(), -rc, ""};
+  return std::shared_ptr<ModeBlob>(new ModeBlob(std::move(device), id));
+}
+
+ModeBlob::~ModeBlob() { drmModeDestroyPropertyBlob(device_->fd(), id_); }
+
+void inheritState(ScreenState &next, const ScreenState &missed) {
+  if (!next.mode) next.mode = missed.mode;
+  for (const PlaneUse &m : missed.planes) {
+    const bool known =
+        std::any_of(next.planes.begin(), next.planes.end(), [&](const PlaneUse &n) { return n.plane == m.plane; });
+    if (!known && !m.fb) next.planes.push_back(m);
+  }
+}
+
+void addState(AtomicRequest &request, const KmsSnapshot &snapshot, const Output &output, const ScreenState &state) {
+  const KmsCrtc &crtc = snapshot.crtcs[output.crtc];
+  if (state.mode) {
+    const KmsConnector &connector = snapshot.connectors[output.connector];
+    request.set(connector.id, connector.properties, "CRTC_ID", crtc.id);
+    request.set(crtc.id, crtc.properties, "MODE_ID", state.mode->id());
+    request.set(crtc.id, crtc.properties, "ACTIVE", 1);
+  }
+  for (const PlaneUse &use : state.planes) {
+    const KmsPlane &plane = snapshot.planes[use.plane];
+    setPlane(request, plane, use.fb ? use.fb->id() : 0, use.fb ? crtc.id : 0, use.source, use.target);
+    if (use.fb)
+      for (const auto &[property, value] : use.properties) request.set(plane.id, property, value);
+  }
+}
+
+int SavedState::attempt(const std::shared_ptr<KmsDevice> &device, Extent extent) const {
+  AtomicRequest request;
+  const KmsConnector &connector = snapshot_.connectors[output_.connector];
+  const KmsCrtc &crtc = snapshot_.crtcs[output_.crtc];
+  const bool on = crtc.active && crtc.mode && connector.crtc == crtc.id && extent != Extent::Off;
+  std::shared_ptr<ModeBlob> mode;
+  if (on) {
+    auto blob = ModeBlob::create(device, *crtc.mode);
+    if (!blob) return blob.error().code;
+    mode = *blob;
+  }
+  request.set(connector.id, connector.properties, "CRTC_ID", on ? crtc.id : 0);
+  request.set(crtc.id, crtc.properties, "MODE_ID", mode ? mode->id() : 0);
+  request.set(crtc.id, crtc.properties, "ACTIVE", on ? 1 : 0);
+
+  for (const KmsPlane &plane : snapshot_.planes) {
+    if (((plane.possible_crtcs >> output_.crtc) & 1) == 0) continue;
+    if (plane.crtc != 0 && plane.crtc != crtc.id) continue; // of another output, never touched
+    const auto old = [&](const char *name) -> uint64_t {
+      const auto p = plane.properties.find(name);
+      return p == plane.properties.end() ? 0 : p->second.value;
+    };
+    const bool shown = on && extent == Extent::Full && plane.crtc == crtc.id && old("FB_ID") != 0;
+    for (const char *name : {"FB_ID", "CRTC_ID", "SRC_X", "SRC_Y", "SRC_W", "SRC_H", "CRTC_X", "CRTC_Y", "CRTC_W", "CRTC_H"})
+      request.set(plane.id, plane.properties, name, shown ? old(name) : 0);
+    for (const char *name : kPlaneExtras)
+      if (const auto p = plane.properties.find(name); p != plane.properties.end() && !p->second.immutable())
+        request.set(plane.id, p->second.id, p->second.value);
+  }
+  return request.commit(device->fd(), DRM_MODE_ATOMIC_ALLOW_MODESET);
+}
+
+Status SavedState::restore(const std::shared_ptr<KmsDevice> &device) const {
+  int first = 0;
+  for (const Extent extent : {Extent::Full, Extent::ModeOnly, Extent::Off}) {
+    const int rc = attempt(device, extent);
+    if (rc == 0) return Nothing{};
+    if (first == 0) first = rc;
+  }
+  return Error{"put back what " + snapshot_.connectors[output_.connector].name + " of " + device->path() +
+                   " showed before",
+               first, "Switch the virtual terminal there and back"};
+}
+
+} // namespace gstzc
