@@ -10,8 +10,8 @@
 
 namespace gstzc {
 
-// Where a box of the frame lies in a picture that covers the placement's target. Parts outside are cut off; an empty result:
-// nothing of it is visible.
+// Where a box of the frame lies in a picture that covers the placement's target. Parts outside are cut off; an empty
+// result: nothing of it is visible.
 Rect boxOnTarget(const Rect &box, const Placement &placement);
 
 // Outlines of `boxes` in 32-bit pixels. `pitch` in bytes; boxes lie inside of width x height.

@@ -17,8 +17,8 @@ int KmsCommitPort::commit(const ScreenState &state, UniqueFd *flipped) {
   int32_t fence = -1;
   const KmsCrtc &crtc = snapshot_.crtcs[output_.crtc];
   request.set(crtc.id, crtc.properties, "OUT_FENCE_PTR", reinterpret_cast<uintptr_t>(&fence));
-  const int rc = request.commit(device_->fd(),
-                                DRM_MODE_ATOMIC_NONBLOCK | (state.mode ? DRM_MODE_ATOMIC_ALLOW_MODESET : 0u));
+  const int rc =
+      request.commit(device_->fd(), DRM_MODE_ATOMIC_NONBLOCK | (state.mode ? DRM_MODE_ATOMIC_ALLOW_MODESET : 0u));
   if (rc == 0) *flipped = UniqueFd(fence);
   return rc;
 }
@@ -54,9 +54,8 @@ Result<Committer::Submitted> Committer::submit(std::shared_ptr<DisplayFrame> fra
     if (wait) {
       // one flip and one stubborn EBUSY are the most the place can take to become free
       const auto deadline = Clock::now() + limits_.flip + limits_.busy;
-      const bool free = changed_.wait_until(lock, deadline, [&] {
-        return (!pending_ && !committing_) || failed_ || interrupted_ || stopping_;
-      });
+      const bool free = changed_.wait_until(
+          lock, deadline, [&] { return (!pending_ && !committing_) || failed_ || interrupted_ || stopping_; });
       if (!free) return Error{"the display took no frame", ETIMEDOUT, "Look for messages of its driver in dmesg"};
       if (interrupted_) return Submitted::Interrupted;
     }
@@ -80,7 +79,8 @@ Result<Committer::Submitted> Committer::drain() {
     return (!pending_ && !committing_ && !in_flight_) || failed_ || interrupted_ || stopping_;
   });
   if (failed_) return *failed_;
-  if (!done) return Error{"the last frame did not reach the display", ETIMEDOUT, "Look for messages of its driver in dmesg"};
+  if (!done)
+    return Error{"the last frame did not reach the display", ETIMEDOUT, "Look for messages of its driver in dmesg"};
   if (pending_ || committing_ || in_flight_) return Submitted::Interrupted;
   return Submitted::Accepted;
 }
@@ -115,8 +115,8 @@ void Committer::run() {
   while (!stopping_) {
     const auto now = Clock::now();
     if (in_flight_ && now >= flip_deadline_) {
-      fail(lock, Error{"no flip came within " + std::to_string(limits_.flip.count() / 1000) + " s of a commit", ETIMEDOUT,
-                       "Look for messages of the display driver in dmesg"});
+      fail(lock, Error{"no flip came within " + std::to_string(limits_.flip.count() / 1000) + " s of a commit",
+                       ETIMEDOUT, "Look for messages of the display driver in dmesg"});
       continue;
     }
     if (!in_flight_ && pending_ && !failed_ && now >= retry_at_) {
@@ -179,7 +179,8 @@ void Committer::commitPending(std::unique_lock<std::mutex> &lock) {
                            std::to_string(limits_.busy.count() / 1000) + " s",
                        rc, "Let commits on a shared descriptor end in time"});
     } else if (rc == EACCES || rc == EPERM) {
-      fail(lock, Error{"commit a frame", rc, "The display was given to another process (a switch of virtual terminals?)"});
+      fail(lock,
+           Error{"commit a frame", rc, "The display was given to another process (a switch of virtual terminals?)"});
     } else {
       fail(lock, Error{"commit a frame", rc, "The display refused a frame it had accepted in a test"});
     }
@@ -194,7 +195,8 @@ void Committer::finishFlip(std::unique_lock<std::mutex> &lock) {
   const int64_t when = port_->flipTime(flip_.get());
   flip_.reset();
   if (when < 0) {
-    fail(lock, Error{"a commit ended without a flip", static_cast<int>(-when), "Look for messages of the display driver in dmesg"});
+    fail(lock, Error{"a commit ended without a flip", static_cast<int>(-when),
+                     "Look for messages of the display driver in dmesg"});
     return;
   }
   const std::shared_ptr<DisplayFrame> frame = in_flight_;

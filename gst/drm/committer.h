@@ -35,8 +35,8 @@ public:
 };
 
 // Commits of a device. The flip is told by the commit's out-fence, whose signal is the flip event itself with the same
-// time stamp: an event in the device's file would go to whoever reads that file first, and where the application gave us
-// its descriptor that may be the application.
+// time stamp: an event in the device's file would go to whoever reads that file first, and where the application gave
+// us its descriptor that may be the application.
 class KmsCommitPort : public CommitPort {
 public:
   KmsCommitPort(std::shared_ptr<KmsDevice> device, const KmsSnapshot &snapshot, const Output &output)

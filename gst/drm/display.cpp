@@ -21,7 +21,8 @@ const char *typeName(uint32_t type) {
 }
 
 std::string rectName(const Rect &r) {
-  return std::to_string(r.width) + "x" + std::to_string(r.height) + " at " + std::to_string(r.x) + "," + std::to_string(r.y);
+  return std::to_string(r.width) + "x" + std::to_string(r.height) + " at " + std::to_string(r.x) + "," +
+         std::to_string(r.y);
 }
 
 } // namespace
@@ -135,15 +136,17 @@ Status Display::choose(const std::shared_ptr<Framebuffer> &fb) {
                  0, "Convert to one of the formats in the sink's caps"};
   std::optional<size_t> primary;
   for (size_t i = 0; i < snapshot_.planes.size() && !primary; ++i)
-    if (snapshot_.planes[i].type == DRM_PLANE_TYPE_PRIMARY && ((snapshot_.planes[i].possible_crtcs >> output_.crtc) & 1))
+    if (snapshot_.planes[i].type == DRM_PLANE_TYPE_PRIMARY &&
+        ((snapshot_.planes[i].possible_crtcs >> output_.crtc) & 1))
       primary = i;
 
   std::string tried;
   const auto attempt = [&](Plan &plan) {
     const int rc = test(stateOf(plan, fb));
     if (rc != 0)
-      tried += (tried.empty() ? "" : "; ") + plan.mode_name + " plane " + std::to_string(snapshot_.planes[plan.plane].id) +
-               " " + rectName(plan.place.target) + (plan.background ? " over black" : "") + ": " + errnoName(rc);
+      tried += (tried.empty() ? "" : "; ") + plan.mode_name + " plane " +
+               std::to_string(snapshot_.planes[plan.plane].id) + " " + rectName(plan.place.target) +
+               (plan.background ? " over black" : "") + ": " + errnoName(rc);
     return rc;
   };
   for (const ModeChoice &choice : *modes) {
@@ -198,8 +201,7 @@ void Display::chooseOverlay(const std::shared_ptr<Framebuffer> &fb, const std::v
     Plan whole = *plan_;
     whole.modeset_due = true; // the first commit may not have happened yet
     const KmsPlane &video = snapshot_.planes[plan_->plane];
-    for (const size_t i :
-         overlayCandidates(snapshot_, output_.crtc, plan_->plane, DRM_FORMAT_ARGB8888)) {
+    for (const size_t i : overlayCandidates(snapshot_, output_.crtc, plan_->plane, DRM_FORMAT_ARGB8888)) {
       const KmsPlane &plane = snapshot_.planes[i];
       auto properties = planeProperties(plane);
       const auto z = plane.properties.find("zpos"), vz = video.properties.find("zpos");
@@ -221,8 +223,9 @@ void Display::chooseOverlay(const std::shared_ptr<Framebuffer> &fb, const std::v
   boxes_.reset();
   if (!noted_no_overlay_ && events_.note) {
     noted_no_overlay_ = true;
-    events_.note("boxes are not shown: " + snapshot_.connectors[output_.connector].name + " of " + device_->path() + " (" +
-                 device_->driver() + ") has no free ARGB8888 plane above the video" + (why.empty() ? "" : " (" + why + ")"));
+    events_.note("boxes are not shown: " + snapshot_.connectors[output_.connector].name + " of " + device_->path() +
+                 " (" + device_->driver() + ") has no free ARGB8888 plane above the video" +
+                 (why.empty() ? "" : " (" + why + ")"));
   }
 }
 
@@ -274,9 +277,9 @@ Result<Committer::Submitted> Display::show(std::shared_ptr<Framebuffer> fb, cons
 
 void Display::describe() {
   const KmsPlane &plane = snapshot_.planes[plan_->plane];
-  std::string text = device_->path() + " (" + device_->driver() + ") " + snapshot_.connectors[output_.connector].name + " " +
-                     plan_->mode_name + ", plane " + std::to_string(plane.id) + " (" + typeName(plane.type) + "), " +
-                     formatName(need_.format) + ", " + rectName(plan_->place.target);
+  std::string text = device_->path() + " (" + device_->driver() + ") " + snapshot_.connectors[output_.connector].name +
+                     " " + plan_->mode_name + ", plane " + std::to_string(plane.id) + " (" + typeName(plane.type) +
+                     "), " + formatName(need_.format) + ", " + rectName(plan_->place.target);
   if (plan_->place.scaled) text += " scaled from " + std::to_string(need_.width) + "x" + std::to_string(need_.height);
   if (plan_->background) text += " over black";
   if (plan_->overlay_plane) text += ", boxes on plane " + std::to_string(snapshot_.planes[*plan_->overlay_plane].id);

@@ -15,7 +15,8 @@ namespace gstzc {
 Result<std::shared_ptr<Framebuffer>> Framebuffer::create(std::shared_ptr<KmsDevice> device, bool modifiers,
                                                          const KmsFormat &format, uint32_t width, uint32_t height,
                                                          std::span<const Plane> planes) {
-  uint32_t handles[kMaxFramebufferPlanes] = {}, pitches[kMaxFramebufferPlanes] = {}, offsets[kMaxFramebufferPlanes] = {};
+  uint32_t handles[kMaxFramebufferPlanes] = {}, pitches[kMaxFramebufferPlanes] = {},
+           offsets[kMaxFramebufferPlanes] = {};
   uint64_t modifier[kMaxFramebufferPlanes] = {};
   for (size_t p = 0; p < planes.size() && p < kMaxFramebufferPlanes; ++p) {
     handles[p] = planes[p].handle;
@@ -31,7 +32,8 @@ Result<std::shared_ptr<Framebuffer>> Framebuffer::create(std::shared_ptr<KmsDevi
   if (rc != 0) {
     std::string layout;
     for (size_t p = 0; p < planes.size(); ++p)
-      layout += (p == 0 ? ", pitches and offsets " : ", ") + std::to_string(pitches[p]) + "+" + std::to_string(offsets[p]);
+      layout +=
+          (p == 0 ? ", pitches and offsets " : ", ") + std::to_string(pitches[p]) + "+" + std::to_string(offsets[p]);
     return Error{"make a framebuffer of " + formatName(format) + " " + std::to_string(width) + "x" +
                      std::to_string(height) + layout + " on " + device->path() + " (" + device->driver() + ")",
                  -rc, "The device does not take this size or layout: change format or size upstream"};
@@ -69,9 +71,10 @@ Result<std::shared_ptr<Framebuffer>> FramebufferImporter::create(const Source &s
       error = Error{"import the dma-buf of plane " + std::to_string(p) + " (" + key.buffers[p].toString() + ") into " +
                         device_->path() + " (" + device_->driver() + ")" + (code == ENODEV ? ": ENODEV" : ""),
                     code,
-                    code == ENODEV ? "This device takes no memory but its own: let upstream use the sink's pool (any element "
-                                     "that writes system memory does), or set allow-copy=true"
-                                   : "Set allow-copy=true to copy such frames"};
+                    code == ENODEV
+                        ? "This device takes no memory but its own: let upstream use the sink's pool (any element "
+                          "that writes system memory does), or set allow-copy=true"
+                        : "Set allow-copy=true to copy such frames"};
       break;
     }
     planes[p] = {handle, key.pitches[p], key.offsets[p]};
@@ -127,7 +130,8 @@ Result<unsigned char *> DumbBuffer::map() {
   uint64_t offset = 0;
   const int rc = drmModeMapDumbBuffer(device_->memoryFd(), handle_, &offset);
   if (rc != 0) return Error{"map a dumb buffer of " + device_->path(), -rc, ""};
-  void *data = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, device_->memoryFd(), static_cast<off_t>(offset));
+  void *data =
+      mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, device_->memoryFd(), static_cast<off_t>(offset));
   if (data == MAP_FAILED) return Error{"map a dumb buffer of " + device_->path(), errno, ""};
   data_ = static_cast<unsigned char *>(data);
   return data_;

@@ -28,8 +28,8 @@ struct FramebufferKey {
   auto operator<=>(const FramebufferKey &) const = default;
 };
 
-// Owner of one framebuffer id; removed when the last user lets go. Removing one that is on screen switches its plane off,
-// so whoever shows it holds it until it is replaced there.
+// Owner of one framebuffer id; removed when the last user lets go. Removing one that is on screen switches its plane
+// off, so whoever shows it holds it until it is replaced there.
 class Framebuffer {
 public:
   struct Plane {

@@ -4,10 +4,10 @@
  * @title: drmmodifiersink
  * @short_description: shows dma-bufs on a display plane, without copies
  *
- * Shows frames with the kernel's atomic modesetting. Linear dma-bufs of other devices become framebuffers as they are; for
- * upstream elements that write system memory the sink offers buffers of the display's own memory. Boxes of
- * GstAnalyticsRelationMeta are drawn on an overlay plane of their own, the frame stays untouched. What was on the screen
- * before comes back when the element stops.
+ * Shows frames with the kernel's atomic modesetting. Linear dma-bufs of other devices become framebuffers as they are;
+ * for upstream elements that write system memory the sink offers buffers of the display's own memory. Boxes of
+ * GstAnalyticsRelationMeta are drawn on an overlay plane of their own, the frame stays untouched. What was on the
+ * screen before comes back when the element stops.
  *
  * ## Example launch lines
  * |[
@@ -47,8 +47,8 @@ struct Stats {
   uint64_t frames = 0, copies = 0, bytes_copied = 0;
 };
 
-// What the element is made of besides its GObject. Settings: under the object lock; `display` and `stats`: written by the
-// streaming or application thread under `mutex`, which readers of the properties take.
+// What the element is made of besides its GObject. Settings: under the object lock; `display` and `stats`: written by
+// the streaming or application thread under `mutex`, which readers of the properties take.
 struct SinkState {
   std::string device, connector, mode;
   int fd = -1;
@@ -149,7 +149,8 @@ GstCaps *capsOf(const std::vector<uint32_t> *fourccs, int min_width, int max_wid
         append(&system, gst_video_format_to_string(format));
     }
   };
-  if (fourccs == nullptr) appendSystem(0);
+  if (fourccs == nullptr)
+    appendSystem(0);
   else
     for (const uint32_t fourcc : *fourccs) {
       appendSystem(fourcc);
@@ -160,7 +161,8 @@ GstCaps *capsOf(const std::vector<uint32_t> *fourccs, int min_width, int max_wid
 
   GstCaps *caps = gst_caps_new_empty();
   const auto add = [&](bool dmabuf) {
-    GstStructure *s = gst_structure_new("video/x-raw", "framerate", GST_TYPE_FRACTION_RANGE, 0, 1, G_MAXINT, 1, nullptr);
+    GstStructure *s =
+        gst_structure_new("video/x-raw", "framerate", GST_TYPE_FRACTION_RANGE, 0, 1, G_MAXINT, 1, nullptr);
     const auto side = [&](const char *name, int min, int max) {
       if (min < max)
         gst_structure_set(s, name, GST_TYPE_INT_RANGE, min, max, nullptr);
@@ -232,9 +234,9 @@ static void post_error(GstDrmModifierSink *self, const Error &error) {
 }
 
 static void post_flip(GstDrmModifierSink *self, const DisplayFrame &frame, uint64_t flip_ns) {
-  GstStructure *s = gst_structure_new("drmmodifiersink-flip", "pts", G_TYPE_UINT64, frame.pts, "flip-time", G_TYPE_UINT64,
-                                      flip_ns, "device", G_TYPE_UINT64, frame.identity.device, "inode", G_TYPE_UINT64,
-                                      frame.identity.inode, nullptr);
+  GstStructure *s = gst_structure_new("drmmodifiersink-flip", "pts", G_TYPE_UINT64, frame.pts, "flip-time",
+                                      G_TYPE_UINT64, flip_ns, "device", G_TYPE_UINT64, frame.identity.device, "inode",
+                                      G_TYPE_UINT64, frame.identity.inode, nullptr);
   gst_element_post_message(GST_ELEMENT(self), gst_message_new_element(GST_OBJECT(self), s));
 }
 
@@ -268,8 +270,7 @@ static gboolean gst_drm_modifier_sink_start(GstBaseSink *sink) {
 
   Display::Events events;
   events.commit.failed = [self](const Error &error) { post_error(self, error); };
-  if (flips)
-    events.commit.flipped = [self](const DisplayFrame &frame, uint64_t ns) { post_flip(self, frame, ns); };
+  if (flips) events.commit.flipped = [self](const DisplayFrame &frame, uint64_t ns) { post_flip(self, frame, ns); };
   events.note = [self](const std::string &text) {
     GST_ELEMENT_INFO(self, RESOURCE, NOT_FOUND, ("%s", text.c_str()), (nullptr));
   };
@@ -412,8 +413,7 @@ static Result<GstBuffer *> copy_frame(GstDrmModifierSink *self, GstBuffer *buffe
   gst_caps_unref(caps);
   if (!copy_caps) return copy_caps.error();
   GstBuffer *copy = nullptr;
-  if (state->copy_pool == nullptr ||
-      gst_buffer_pool_acquire_buffer(state->copy_pool, &copy, nullptr) != GST_FLOW_OK)
+  if (state->copy_pool == nullptr || gst_buffer_pool_acquire_buffer(state->copy_pool, &copy, nullptr) != GST_FLOW_OK)
     return Error{"memory of the display for a copy of the frame", ENOMEM, "Look for messages of its driver in dmesg"};
   auto bytes = copyFrame(copy, *copy_caps, buffer, state->caps);
   if (!bytes) {
@@ -533,13 +533,12 @@ static GstStructure *make_stats(SinkState *state) {
   const std::lock_guard lock(state->mutex);
   const Display::Counters c = state->display ? state->display->counters() : state->last_counters;
   const auto u64 = [](uint64_t v) { return static_cast<guint64>(v); };
-  return gst_structure_new("stats", "frames", G_TYPE_UINT64, u64(state->stats.frames), "shown", G_TYPE_UINT64,
-                           u64(c.commit.shown), "dropped", G_TYPE_UINT64, u64(c.commit.dropped), "commits",
-                           G_TYPE_UINT64, u64(c.commit.commits), "busy-retries", G_TYPE_UINT64,
-                           u64(c.commit.busy_retries), "copies", G_TYPE_UINT64, u64(state->stats.copies),
-                           "bytes-copied", G_TYPE_UINT64, u64(state->stats.bytes_copied), "boxes", G_TYPE_UINT64,
-                           u64(c.boxes), "imports", G_TYPE_UINT64, u64(c.imports), "import-hits", G_TYPE_UINT64,
-                           u64(c.import_hits), nullptr);
+  return gst_structure_new(
+      "stats", "frames", G_TYPE_UINT64, u64(state->stats.frames), "shown", G_TYPE_UINT64, u64(c.commit.shown),
+      "dropped", G_TYPE_UINT64, u64(c.commit.dropped), "commits", G_TYPE_UINT64, u64(c.commit.commits), "busy-retries",
+      G_TYPE_UINT64, u64(c.commit.busy_retries), "copies", G_TYPE_UINT64, u64(state->stats.copies), "bytes-copied",
+      G_TYPE_UINT64, u64(state->stats.bytes_copied), "boxes", G_TYPE_UINT64, u64(c.boxes), "imports", G_TYPE_UINT64,
+      u64(c.imports), "import-hits", G_TYPE_UINT64, u64(c.import_hits), nullptr);
 }
 
 static void gst_drm_modifier_sink_get_property(GObject *object, guint id, GValue *value, GParamSpec *pspec) {
@@ -614,38 +613,42 @@ static void gst_drm_modifier_sink_class_init(GstDrmModifierSinkClass *klass) {
                           nullptr, ready));
   g_object_class_install_property(
       object, PROP_CONNECTOR,
-      g_param_spec_string("connector", "Connector", "Output by name or id, e.g. HDMI-A-1 (NULL: the first connected one)",
-                          nullptr, ready));
+      g_param_spec_string("connector", "Connector",
+                          "Output by name or id, e.g. HDMI-A-1 (NULL: the first connected one)", nullptr, ready));
   g_object_class_install_property(
       object, PROP_FD,
-      g_param_spec_int("fd", "Descriptor", "Open card node whose file is master, used instead of device; duplicated (-1: none)",
-                       -1, G_MAXINT, -1, ready));
+      g_param_spec_int("fd", "Descriptor",
+                       "Open card node whose file is master, used instead of device; duplicated (-1: none)", -1,
+                       G_MAXINT, -1, ready));
   g_object_class_install_property(
       object, PROP_MODE,
-      g_param_spec_string("mode", "Mode",
-                          "WIDTHxHEIGHT or WIDTHxHEIGHT@REFRESH, also one the output does not list (NULL: by the frame's size)",
-                          nullptr, ready));
+      g_param_spec_string(
+          "mode", "Mode",
+          "WIDTHxHEIGHT or WIDTHxHEIGHT@REFRESH, also one the output does not list (NULL: by the frame's size)",
+          nullptr, ready));
   g_object_class_install_property(
       object, PROP_ALLOW_COPY,
       g_param_spec_boolean("allow-copy", "Allow copies",
-                           "Copy frames that the display cannot take as they are, instead of an error", FALSE, playing));
-  g_object_class_install_property(
-      object, PROP_OVERLAY_BOXES,
-      g_param_spec_boolean("overlay-boxes", "Overlay boxes", "Show the boxes of analytics metadata on an overlay plane", TRUE,
-                           ready));
+                           "Copy frames that the display cannot take as they are, instead of an error", FALSE,
+                           playing));
+  g_object_class_install_property(object, PROP_OVERLAY_BOXES,
+                                  g_param_spec_boolean("overlay-boxes", "Overlay boxes",
+                                                       "Show the boxes of analytics metadata on an overlay plane", TRUE,
+                                                       ready));
   g_object_class_install_property(
       object, PROP_MESSAGE_FLIPS,
-      g_param_spec_boolean("message-flips", "Message flips",
-                           "Post an element message drmmodifiersink-flip (pts, flip-time, device, inode) for each frame that "
-                           "has come on screen",
-                           FALSE, ready));
-  g_object_class_install_property(object, PROP_STATS,
-                                  g_param_spec_boxed("stats", "Statistics", "Counters since the element started",
-                                                     GST_TYPE_STRUCTURE, readable));
+      g_param_spec_boolean(
+          "message-flips", "Message flips",
+          "Post an element message drmmodifiersink-flip (pts, flip-time, device, inode) for each frame that "
+          "has come on screen",
+          FALSE, ready));
   g_object_class_install_property(
-      object, PROP_CONFIGURATION,
-      g_param_spec_string("configuration", "Configuration", "Device, output, mode, plane, format and rectangle in use",
-                          nullptr, readable));
+      object, PROP_STATS,
+      g_param_spec_boxed("stats", "Statistics", "Counters since the element started", GST_TYPE_STRUCTURE, readable));
+  g_object_class_install_property(object, PROP_CONFIGURATION,
+                                  g_param_spec_string("configuration", "Configuration",
+                                                      "Device, output, mode, plane, format and rectangle in use",
+                                                      nullptr, readable));
 
   GstElementClass *element = GST_ELEMENT_CLASS(klass);
   gst_element_class_set_static_metadata(element, "DRM modifier sink", "Sink/Video",

@@ -143,10 +143,9 @@ static GstFlowReturn gst_zc_dumb_pool_alloc_buffer(GstBufferPool *pool, GstBuffe
                                                             GST_FD_MEMORY_FLAG_KEEP_MAPPED);
   *buffer = gst_buffer_new();
   gst_buffer_append_memory(*buffer, memory);
-  gst_buffer_add_video_meta_full(*buffer, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_INFO_FORMAT(&info),
-                                 static_cast<guint>(GST_VIDEO_INFO_WIDTH(&info)),
-                                 static_cast<guint>(GST_VIDEO_INFO_HEIGHT(&info)), GST_VIDEO_INFO_N_PLANES(&info),
-                                 info.offset, info.stride);
+  gst_buffer_add_video_meta_full(
+      *buffer, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_INFO_FORMAT(&info), static_cast<guint>(GST_VIDEO_INFO_WIDTH(&info)),
+      static_cast<guint>(GST_VIDEO_INFO_HEIGHT(&info)), GST_VIDEO_INFO_N_PLANES(&info), info.offset, info.stride);
   return GST_FLOW_OK;
 }
 

@@ -53,9 +53,10 @@ Error openError(const std::string &path, int code) {
 }
 
 Error masterError(const std::string &path) {
-  return {"another process is master of " + path, EBUSY,
-          "Stop it (a compositor, an X server, another sink), switch to a free virtual terminal, or pass its descriptor "
-          "with fd="};
+  return {
+      "another process is master of " + path, EBUSY,
+      "Stop it (a compositor, an X server, another sink), switch to a free virtual terminal, or pass its descriptor "
+      "with fd="};
 }
 
 KmsConnector readConnector(int fd, const drmModeRes &resources, const drmModeConnector &c) {
@@ -232,7 +233,8 @@ Result<std::shared_ptr<KmsDevice>> openDisplay(const OpenRequest &request) {
     auto device = KmsDevice::openPath(path);
     std::string reason;
     if (!device) {
-      reason = device.error().what + (device.error().code != 0 ? std::string(": ") + strerror(device.error().code) : "");
+      reason =
+          device.error().what + (device.error().code != 0 ? std::string(": ") + strerror(device.error().code) : "");
       // a card that is there and refuses itself to us is the likeliest to be the one that was meant
       if (!denied && (device.error().code == EACCES || device.error().code == EBUSY)) denied = device.error();
     } else if (auto snapshot = (*device)->snapshot(); !snapshot) {
@@ -242,7 +244,8 @@ Result<std::shared_ptr<KmsDevice>> openDisplay(const OpenRequest &request) {
     } else {
       return device;
     }
-    passed_over += (passed_over.empty() ? "" : "; ") + (reason.find(path) == std::string::npos ? path + ": " : "") + reason;
+    passed_over +=
+        (passed_over.empty() ? "" : "; ") + (reason.find(path) == std::string::npos ? path + ": " : "") + reason;
   }
   if (passed_over.empty())
     return Error{"no display device: /dev/dri has no card nodes", ENOENT,

@@ -11,10 +11,10 @@
 
 namespace gstzc {
 
-// Two open files of the same device: `fd` is master and commits; `memoryFd` owns what we make (GEM handles, framebuffers).
-// They are one where we opened the device. Where the application gave a descriptor its open file is shared with us, and
-// a GEM handle closed there could be one that the application holds for the same dma-buf: so memory gets a file of its
-// own (framebuffer ids are valid in every file of a device), if the node can be opened again.
+// Two open files of the same device: `fd` is master and commits; `memoryFd` owns what we make (GEM handles,
+// framebuffers). They are one where we opened the device. Where the application gave a descriptor its open file is
+// shared with us, and a GEM handle closed there could be one that the application holds for the same dma-buf: so memory
+// gets a file of its own (framebuffer ids are valid in every file of a device), if the node can be opened again.
 class KmsDevice {
 public:
   // Errors name the node: missing, no permission (and the group to join), no atomic modesetting, another master.

@@ -8,8 +8,8 @@
 
 namespace gstzc {
 
-// Holds at most `bound` entries, none of which has gone without a hit for more than `age` lookups: an entry keeps its memory
-// alive, and a producer that went on to other buffers will not ask for it again. Not thread safe.
+// Holds at most `bound` entries, none of which has gone without a hit for more than `age` lookups: an entry keeps its
+// memory alive, and a producer that went on to other buffers will not ask for it again. Not thread safe.
 template <typename Key, typename Value> class LruCache {
 public:
   LruCache(size_t bound, uint64_t age) : bound_(bound), age_(age) {}

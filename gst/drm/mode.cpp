@@ -61,8 +61,8 @@ std::string modeName(const drmModeModeInfo &mode) {
 drmModeModeInfo generateMode(int width, int height, double refresh) {
   const int sync = verticalSync(width, height);
   const double line = std::max((1e6 / refresh - kVerticalBlankMin) / height, 0.1); // microseconds
-  const int blank = std::max(static_cast<int>(kVerticalBlankMin / line) + 1,
-                             kVerticalFrontPorch + sync + kVerticalBackPorchMin);
+  const int blank =
+      std::max(static_cast<int>(kVerticalBlankMin / line) + 1, kVerticalFrontPorch + sync + kVerticalBackPorchMin);
   drmModeModeInfo mode = {};
   mode.hdisplay = static_cast<uint16_t>(width);
   mode.htotal = static_cast<uint16_t>(width + kHorizontalBlank);

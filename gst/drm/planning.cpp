@@ -108,8 +108,8 @@ Result<std::vector<ModeChoice>> modeCandidates(const KmsSnapshot &snapshot, cons
   };
   if (request) {
     if (!inLimits(request->width, request->height))
-      return Error{"mode=" + std::to_string(request->width) + "x" + std::to_string(request->height) + " is outside of " +
-                       snapshot.path + "'s " + std::to_string(snapshot.min_width) + "x" +
+      return Error{"mode=" + std::to_string(request->width) + "x" + std::to_string(request->height) +
+                       " is outside of " + snapshot.path + "'s " + std::to_string(snapshot.min_width) + "x" +
                        std::to_string(snapshot.min_height) + " to " + std::to_string(snapshot.max_width) + "x" +
                        std::to_string(snapshot.max_height),
                    0, "Choose a mode in that range"};
@@ -143,8 +143,8 @@ Result<std::vector<ModeChoice>> modeCandidates(const KmsSnapshot &snapshot, cons
   if (smallest != nullptr) add(*smallest);
   if (preferred == nullptr && !connector.modes.empty()) preferred = &connector.modes.front();
   if (preferred != nullptr) add(*preferred);
-  const bool exact = !result.empty() && result.front().mode.hdisplay == need.width &&
-                     result.front().mode.vdisplay == need.height;
+  const bool exact =
+      !result.empty() && result.front().mode.hdisplay == need.width && result.front().mode.vdisplay == need.height;
   if (connector.type == DRM_MODE_CONNECTOR_VIRTUAL && !exact && inLimits(need.width, need.height))
     result.push_back({generateMode(need.width, need.height, 60), false});
   if (result.empty())

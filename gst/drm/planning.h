@@ -19,7 +19,8 @@ struct Output {
 };
 
 // `wanted`: a connector's name or id, empty for the first connected one. Writeback connectors are never outputs. The
-// connector's present CRTC is kept where it has one, else a free one is taken. Errors list the connectors and their state.
+// connector's present CRTC is kept where it has one, else a free one is taken. Errors list the connectors and their
+// state.
 Result<Output> chooseOutput(const KmsSnapshot &snapshot, const std::string &wanted);
 
 // What the frame is.
@@ -43,13 +44,13 @@ struct ModeChoice {
 Result<std::vector<ModeChoice>> modeCandidates(const KmsSnapshot &snapshot, const KmsConnector &connector,
                                                const FrameNeed &need, const std::optional<ModeRequest> &request);
 
-// Planes that can show the format on that CRTC, as indices into KmsSnapshot::planes: the primary, then overlays; cursors
-// never. `refusals` gets a sentence for each plane that cannot.
+// Planes that can show the format on that CRTC, as indices into KmsSnapshot::planes: the primary, then overlays;
+// cursors never. `refusals` gets a sentence for each plane that cannot.
 std::vector<size_t> planeCandidates(const KmsSnapshot &snapshot, size_t crtc, const KmsFormat &format,
                                     std::string *refusals);
 
-// Planes above `video` that could show boxes in `fourcc`, nearest first. Above: by zpos where planes have it, else by type
-// and order.
+// Planes above `video` that could show boxes in `fourcc`, nearest first. Above: by zpos where planes have it, else by
+// type and order.
 std::vector<size_t> overlayCandidates(const KmsSnapshot &snapshot, size_t crtc, size_t video, uint32_t fourcc);
 
 struct Rect {

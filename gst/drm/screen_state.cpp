@@ -87,7 +87,8 @@ int SavedState::attempt(const std::shared_ptr<KmsDevice> &device, Extent extent)
       return p == plane.properties.end() ? 0 : p->second.value;
     };
     const bool shown = on && extent == Extent::Full && plane.crtc == crtc.id && old("FB_ID") != 0;
-    for (const char *name : {"FB_ID", "CRTC_ID", "SRC_X", "SRC_Y", "SRC_W", "SRC_H", "CRTC_X", "CRTC_Y", "CRTC_W", "CRTC_H"})
+    for (const char *name :
+         {"FB_ID", "CRTC_ID", "SRC_X", "SRC_Y", "SRC_W", "SRC_H", "CRTC_X", "CRTC_Y", "CRTC_W", "CRTC_H"})
       request.set(plane.id, plane.properties, name, shown ? old(name) : 0);
     for (const char *name : kPlaneExtras)
       if (const auto p = plane.properties.find(name); p != plane.properties.end() && !p->second.immutable())

@@ -52,9 +52,9 @@ private:
 };
 
 struct PlaneUse {
-  size_t plane = 0;                // index into KmsSnapshot::planes
-  std::shared_ptr<Framebuffer> fb; // null: the plane is off
-  Rect source, target;             // pixels
+  size_t plane = 0;                                      // index into KmsSnapshot::planes
+  std::shared_ptr<Framebuffer> fb;                       // null: the plane is off
+  Rect source, target;                                   // pixels
   std::vector<std::pair<uint32_t, uint64_t>> properties; // further ones, by id
 };
 
@@ -75,8 +75,8 @@ public:
   // `snapshot` as read just before the first commit
   SavedState(const KmsSnapshot &snapshot, const Output &output) : snapshot_(snapshot), output_(output) {}
 
-  // Mode, planes and whether the CRTC was on, as before; planes that were off go off. Where an old framebuffer no longer
-  // exists the screen gets as near as the kernel lets us: the old mode with planes off, then everything off.
+  // Mode, planes and whether the CRTC was on, as before; planes that were off go off. Where an old framebuffer no
+  // longer exists the screen gets as near as the kernel lets us: the old mode with planes off, then everything off.
   // Blocking; the kernel bounds the wait.
   Status restore(const std::shared_ptr<KmsDevice> &device) const;
 
