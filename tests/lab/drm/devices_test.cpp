@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// drmmodifiersink on displays QEMU shows, and on displays that refuse.
+#include <gst/analytics/analytics.h>
+#include <gtest/gtest.h>
+
+#include "tests/lab/drm/player.h"
+#include "tests/lab/support/card.h"
+#include "tests/lab/support/vkms_instance.h"
+
+using namespace gstzc;
+using namespace gstzc::lab;
+using namespace std::chrono_literals;
+
+namespace {
+
+std::string sinkOn(const char *driver) {
+  auto path = cardPath(driver);
+  EXPECT_TRUE(path) << path.error().message();
+  return std::string(" ! drmmodifiersink name=sink message-flips=true device=") + (path ? *path : "/dev/null") + " ";
+}
+
+void expectScreen(Player &player, const char *screen) {
+  ASSERT_TRUE(player.ended()) << player.errors();
+  auto frame = player.lastFrame();
+  ASSERT_TRUE(frame) << frame.error().message();
+  // QEMU's own picture of the display is refreshed on a timer
+  int distance = 256;
+  for (int i = 0; i < 20 && distance > 0; ++i) {
+    auto shown = screendump(screen);
+    ASSERT_TRUE(shown) << shown.error().message();
+    distance = shown->width == frame->width && shown->height == frame->height ? largestDistance(*shown, 0, 0, *frame) : 256;
+    if (distance > 0) g_usleep(100000);
+  }
+  EXPECT_EQ(distance, 0) << player.configuration();
+}
+
+constexpr const char *kTest640 = "videotestsrc num-buffers=5 ! video/x-raw,width=640,height=480";
+constexpr const char *kCamera640 = "v4l2src name=src io-mode=dmabuf num-buffers=5 ! video/x-raw(memory:DMABuf),format=DMA_DRM,"
+                                   "drm-format=XR24,width=640,height=480";
+
+// Stock kmssink shows nothing here, because its plane does not cover the mode that is set.
+TEST(Virtio, StockSinkFails) {
+  Player player(std::string(kTest640) + " ! kmssink name=sink driver-name=virtio_gpu");
+  ASSERT_TRUE(player.play());
+  EXPECT_FALSE(player.ended());
+  EXPECT_GE(player.errorCount(), 1u);
+}
+
+TEST(Virtio, OwnPoolShowsThePictureWithoutACopy) {
+  Player player(kTest640 + sinkOn("virtio_gpu"));
+  ASSERT_TRUE(player.play());
+  expectScreen(player, "virtio0");
+  EXPECT_EQ(player.stat("copies"), 0u);
+  EXPECT_NE(player.configuration().find("640x480@"), std::string::npos) << player.configuration();
+}
+
+TEST(Virtio, ASizeNoModeHas) {
+  Player player("videotestsrc num-buffers=5 ! video/x-raw,width=500,height=300" + sinkOn("virtio_gpu"));
+  ASSERT_TRUE(player.play());
+  expectScreen(player, "virtio0");
+}
+
+TEST(Virtio, WithoutAnyProperty) {
+  Player player(std::string(kTest640) + " ! drmmodifiersink name=sink");
+  ASSERT_TRUE(player.play());
+  ASSERT_TRUE(player.ended()) << player.errors();
+  EXPECT_EQ(player.stat("copies"), 0u);
+  EXPECT_GE(player.stat("shown"), 1u);
+  EXPECT_EQ(player.configuration().rfind("/dev/dri/card", 0), 0u);
+  EXPECT_EQ(player.configuration().find("vgem"), std::string::npos);
+}
+
+TEST(Virtio, ForeignDmaBufIsOneErrorWithTheErrno) {
+  Player player(kCamera640 + sinkOn("virtio_gpu"));
+  ASSERT_TRUE(player.play());
+  EXPECT_FALSE(player.ended());
+  EXPECT_EQ(player.errorCount(), 1u) << player.errors();
+  for (const char *part : {"ENODEV", "(19)", "virtio_gpu", "allow-copy=true"})
+    EXPECT_NE(player.errors().find(part), std::string::npos) << player.errors();
+  EXPECT_EQ(player.stat("copies"), 0u);
+}
+
+TEST(Virtio, AllowedCopiesAreCounted) {
+  Player player(kCamera640 + sinkOn("virtio_gpu") + "allow-copy=true");
+  ASSERT_TRUE(player.play());
+  expectScreen(player, "virtio0");
+  EXPECT_EQ(player.stat("frames"), 5u);
+  EXPECT_EQ(player.stat("copies"), 5u);
+  EXPECT_EQ(player.stat("bytes-copied"), 5u * 640 * 480 * 4);
+}
+
+TEST(Virtio, SystemMemoryOfOthersIsAnErrorOrACopy) {
+  // identity with drop-allocation keeps the sink's pool from upstream
+  const std::string source = std::string(kTest640) + " ! identity drop-allocation=true";
+  {
+    Player player(source + sinkOn("virtio_gpu"));
+    ASSERT_TRUE(player.play());
+    EXPECT_FALSE(player.ended());
+    EXPECT_EQ(player.errorCount(), 1u) << player.errors();
+    EXPECT_NE(player.errors().find("dmabufupload"), std::string::npos) << player.errors();
+  }
+  Player player(source + sinkOn("virtio_gpu") + "allow-copy=true");
+  ASSERT_TRUE(player.play());
+  expectScreen(player, "virtio0");
+  EXPECT_EQ(player.stat("copies"), 5u);
+}
+
+TEST(Virtio, NoPlaneForBoxesIsOneInfo) {
+  Player player(kTest640 + sinkOn("virtio_gpu"));
+  player.at_sink = [](GstBuffer *buffer) {
+    GstAnalyticsRelationMeta *meta = gst_buffer_add_analytics_relation_meta(buffer);
+    GstAnalyticsODMtd box;
+    gst_analytics_relation_meta_add_od_mtd(meta, g_quark_from_string("face"), 20, 10, 30, 20, 0.9f, &box);
+  };
+  ASSERT_TRUE(player.play());
+  expectScreen(player, "virtio0");
+  ASSERT_EQ(player.infos().size(), 1u);
+  EXPECT_NE(player.infos()[0].find("no free ARGB8888 plane"), std::string::npos) << player.infos()[0];
+}
+
+TEST(Bochs, ShowsTheCamerasOwnMemory) {
+  Player player(kCamera640 + sinkOn("bochs-drm"));
+  ASSERT_TRUE(player.play());
+  expectScreen(player, "bochs0");
+  EXPECT_EQ(player.stat("copies"), 0u);
+  EXPECT_EQ(player.sinkBuffers(), player.sourceBuffers());
+}
+
+TEST(Refusals, NoOutputConnected) {
+  auto card = VkmsInstance::create("drmsink-none", VkmsInstance::Output::Disconnected);
+  ASSERT_TRUE(card) << card.error().message();
+  Player player(std::string(kTest640) + " ! drmmodifiersink name=sink device=" + card->cardPath());
+  ASSERT_TRUE(player.play());
+  EXPECT_EQ(player.errorCount(), 1u) << player.errors();
+  for (const std::string &part : {card->cardPath(), std::string("no output is connected"), std::string(" disconnected")})
+    EXPECT_NE(player.errors().find(part), std::string::npos) << player.errors();
+  EXPECT_TRUE(player.stop());
+}
+
+TEST(Refusals, NoSuchConnector) {
+  Player player(kTest640 + sinkOn("vkms") + "connector=HDMI-A-7");
+  ASSERT_TRUE(player.play());
+  EXPECT_EQ(player.errorCount(), 1u) << player.errors();
+  EXPECT_NE(player.errors().find("no output is called \"HDMI-A-7\": Virtual-"), std::string::npos) << player.errors();
+  EXPECT_EQ(player.errors().find("Writeback"), std::string::npos) << player.errors();
+}
+
+TEST(Refusals, AnotherMaster) {
+  auto other = openCard("vkms");
+  ASSERT_TRUE(other);
+  ASSERT_TRUE(drmIsMaster(other->get()));
+  Player player(kTest640 + sinkOn("vkms"));
+  ASSERT_TRUE(player.play());
+  EXPECT_EQ(player.errorCount(), 1u) << player.errors();
+  auto path = cardPath("vkms");
+  EXPECT_NE(player.errors().find("another process is master of " + *path), std::string::npos) << player.errors();
+  EXPECT_NE(player.errors().find("fd="), std::string::npos) << player.errors();
+}
+
+TEST(Refusals, NoModesetting) {
+  Player player(kTest640 + sinkOn("vgem"));
+  ASSERT_TRUE(player.play());
+  EXPECT_EQ(player.errorCount(), 1u) << player.errors();
+  EXPECT_NE(player.errors().find("(vgem) has no atomic modesetting"), std::string::npos) << player.errors();
+}
+
+TEST(Refusals, SizesNoDisplayHas) {
+  for (const auto &[caps, part] : std::initializer_list<std::pair<const char *, const char *>>{
+           {"width=0,height=480", "0x480"}, {"width=640,height=0", "640x0"}, {"width=20000,height=16", "20000x16"}}) {
+    Player player(std::string("appsrc name=src format=time num-buffers=1 caps=\"video/x-raw,format=BGRx,framerate=30/1,") + caps +
+                  "\"" + sinkOn("vkms"));
+    GstElement *source = gst_bin_get_by_name(GST_BIN(player.pipeline()), "src");
+    player.start();
+    GstFlowReturn flow;
+    GstBuffer *buffer = gst_buffer_new_allocate(nullptr, 64, nullptr);
+    g_signal_emit_by_name(source, "push-buffer", buffer, &flow);
+    gst_buffer_unref(buffer);
+    ASSERT_TRUE(player.wait(20s));
+    EXPECT_EQ(player.errorCount(), 1u) << player.errors();
+    EXPECT_NE(player.errors().find(part), std::string::npos) << player.errors();
+    EXPECT_TRUE(player.stop());
+    gst_object_unref(source);
+  }
+}
+
+} // namespace
