@@ -240,8 +240,7 @@ static void post_flip(GstDrmModifierSink *self, const DisplayFrame &frame, uint6
   gst_element_post_message(GST_ELEMENT(self), gst_message_new_element(GST_OBJECT(self), s));
 }
 
-static gboolean gst_drm_modifier_sink_start(GstBaseSink *sink) {
-  GstDrmModifierSink *self = SELF(sink);
+static gboolean open_display(GstDrmModifierSink *self) {
   SinkState *state = self->state;
   Display::Options options;
   std::string mode;
@@ -290,8 +289,7 @@ static void drop_pool(SinkState *state) {
   gst_clear_object(&state->copy_pool);
 }
 
-static gboolean gst_drm_modifier_sink_stop(GstBaseSink *sink) {
-  GstDrmModifierSink *self = SELF(sink);
+static void close_display(GstDrmModifierSink *self) {
   SinkState *state = self->state;
   gst_clear_buffer(&state->prerolled);
   if (state->display) {
@@ -304,7 +302,18 @@ static gboolean gst_drm_modifier_sink_stop(GstBaseSink *sink) {
   }
   drop_pool(state);
   state->have_caps = false;
-  return TRUE;
+}
+
+// Not in the base class's start(): when that fails, the base class posts an error of its own after ours.
+static GstStateChangeReturn gst_drm_modifier_sink_change_state(GstElement *element, GstStateChange transition) {
+  GstDrmModifierSink *self = SELF(element);
+  if (transition == GST_STATE_CHANGE_READY_TO_PAUSED && !open_display(self)) return GST_STATE_CHANGE_FAILURE;
+  const GstStateChangeReturn result =
+      GST_ELEMENT_CLASS(gst_drm_modifier_sink_parent_class)->change_state(element, transition);
+  if (transition == GST_STATE_CHANGE_PAUSED_TO_READY ||
+      (transition == GST_STATE_CHANGE_READY_TO_PAUSED && result == GST_STATE_CHANGE_FAILURE))
+    close_display(self);
+  return result;
 }
 
 static GstCaps *gst_drm_modifier_sink_get_caps(GstBaseSink *sink, GstCaps *filter) {
@@ -329,6 +338,30 @@ static GstCaps *gst_drm_modifier_sink_get_caps(GstBaseSink *sink, GstCaps *filte
   return caps;
 }
 
+// Caps whose only fault is the size are let through to set_caps(), which says what is wrong; refused here they end as
+// "not negotiated" without a reason.
+static gboolean accepts(GstBaseSink *sink, const GstCaps *caps) {
+  GstCaps *allowed = gst_drm_modifier_sink_get_caps(sink, nullptr);
+  gboolean result = gst_caps_is_subset(caps, allowed);
+  if (!result && gst_caps_is_fixed(caps)) {
+    GstCaps *sized = gst_caps_copy(caps);
+    gst_caps_set_simple(sized, "width", G_TYPE_INT, 1, "height", G_TYPE_INT, 1, nullptr);
+    result = gst_caps_is_subset(sized, allowed);
+    gst_caps_unref(sized);
+  }
+  gst_caps_unref(allowed);
+  return result;
+}
+
+static gboolean gst_drm_modifier_sink_query(GstBaseSink *sink, GstQuery *query) {
+  if (GST_QUERY_TYPE(query) != GST_QUERY_ACCEPT_CAPS)
+    return GST_BASE_SINK_CLASS(gst_drm_modifier_sink_parent_class)->query(sink, query);
+  GstCaps *caps = nullptr;
+  gst_query_parse_accept_caps(query, &caps);
+  gst_query_set_accept_caps_result(query, accepts(sink, caps));
+  return TRUE;
+}
+
 static gboolean gst_drm_modifier_sink_set_caps(GstBaseSink *sink, GstCaps *caps) {
   GstDrmModifierSink *self = SELF(sink);
   SinkState *state = self->state;
@@ -340,6 +373,14 @@ static gboolean gst_drm_modifier_sink_set_caps(GstBaseSink *sink, GstCaps *caps)
   if (!parsed->linear()) {
     post_error(self, Error{"frames with modifier " + formatName({parsed->fourcc, parsed->modifier}), 0,
                            "This element shows linear frames: ask upstream for drm-format without a modifier"});
+    return FALSE;
+  }
+  const KmsSnapshot &s = state->display->snapshot();
+  if (parsed->width() > static_cast<int>(s.max_width) || parsed->height() > static_cast<int>(s.max_height)) {
+    post_error(
+        self, Error{"a frame of " + std::to_string(parsed->width()) + "x" + std::to_string(parsed->height()) +
+                        " is larger than " + s.path + " (" + s.driver + ") takes",
+                    0, "Scale it to " + std::to_string(s.max_width) + "x" + std::to_string(s.max_height) + " at most"});
     return FALSE;
   }
   GST_INFO_OBJECT(self, "caps %" GST_PTR_FORMAT, caps);
@@ -651,6 +692,7 @@ static void gst_drm_modifier_sink_class_init(GstDrmModifierSinkClass *klass) {
                                                       nullptr, readable));
 
   GstElementClass *element = GST_ELEMENT_CLASS(klass);
+  element->change_state = gst_drm_modifier_sink_change_state;
   gst_element_class_set_static_metadata(element, "DRM modifier sink", "Sink/Video",
                                         "Shows dma-bufs on a display plane with atomic modesetting, without copies",
                                         "gst-zerocopy");
@@ -659,8 +701,7 @@ static void gst_drm_modifier_sink_class_init(GstDrmModifierSinkClass *klass) {
   gst_caps_unref(caps);
 
   GstBaseSinkClass *sink = GST_BASE_SINK_CLASS(klass);
-  sink->start = gst_drm_modifier_sink_start;
-  sink->stop = gst_drm_modifier_sink_stop;
+  sink->query = gst_drm_modifier_sink_query;
   sink->get_caps = gst_drm_modifier_sink_get_caps;
   sink->set_caps = gst_drm_modifier_sink_set_caps;
   sink->propose_allocation = gst_drm_modifier_sink_propose_allocation;

@@ -44,6 +44,9 @@ std::string groupOf(const std::string &path) {
 Error openError(const std::string &path, int code) {
   if (code == EACCES || code == EPERM) {
     const std::string group = groupOf(path);
+    if (group == "root")
+      return {"open " + path, code,
+              "Only root may use it: run as root, or have udev give the node a group such as video"};
     return {"open " + path, code,
             "Only root and the group " + group + " may use it: `sudo usermod -aG " + group +
                 " $USER`, then log in again"};

@@ -2,7 +2,10 @@
 // drmmodifiersink on displays QEMU shows, and on displays that refuse.
 #include <gst/analytics/analytics.h>
 #include <gtest/gtest.h>
+#include <grp.h>
+#include <sys/wait.h>
 
+#include "gst/drm/kms_device.h"
 #include "tests/lab/drm/player.h"
 #include "tests/lab/support/card.h"
 #include "tests/lab/support/vkms_instance.h"
@@ -28,15 +31,17 @@ void expectScreen(Player &player, const char *screen) {
   for (int i = 0; i < 20 && distance > 0; ++i) {
     auto shown = screendump(screen);
     ASSERT_TRUE(shown) << shown.error().message();
-    distance = shown->width == frame->width && shown->height == frame->height ? largestDistance(*shown, 0, 0, *frame) : 256;
+    distance =
+        shown->width == frame->width && shown->height == frame->height ? largestDistance(*shown, 0, 0, *frame) : 256;
     if (distance > 0) g_usleep(100000);
   }
   EXPECT_EQ(distance, 0) << player.configuration();
 }
 
 constexpr const char *kTest640 = "videotestsrc num-buffers=5 ! video/x-raw,width=640,height=480";
-constexpr const char *kCamera640 = "v4l2src name=src io-mode=dmabuf num-buffers=5 ! video/x-raw(memory:DMABuf),format=DMA_DRM,"
-                                   "drm-format=XR24,width=640,height=480";
+constexpr const char *kCamera640 =
+    "v4l2src name=src io-mode=dmabuf num-buffers=5 ! video/x-raw(memory:DMABuf),format=DMA_DRM,"
+    "drm-format=XR24,width=640,height=480";
 
 // Stock kmssink shows nothing here, because its plane does not cover the mode that is set.
 TEST(Virtio, StockSinkFails) {
@@ -81,7 +86,7 @@ TEST(Virtio, ForeignDmaBufIsOneErrorWithTheErrno) {
 }
 
 TEST(Virtio, AllowedCopiesAreCounted) {
-  Player player(kCamera640 + sinkOn("virtio_gpu") + "allow-copy=true");
+  Player player(kCamera640 + sinkOn("virtio_gpu") + "allow-copy=true sync=false");
   ASSERT_TRUE(player.play());
   expectScreen(player, "virtio0");
   EXPECT_EQ(player.stat("frames"), 5u);
@@ -99,7 +104,7 @@ TEST(Virtio, SystemMemoryOfOthersIsAnErrorOrACopy) {
     EXPECT_EQ(player.errorCount(), 1u) << player.errors();
     EXPECT_NE(player.errors().find("dmabufupload"), std::string::npos) << player.errors();
   }
-  Player player(source + sinkOn("virtio_gpu") + "allow-copy=true");
+  Player player(source + sinkOn("virtio_gpu") + "allow-copy=true sync=false");
   ASSERT_TRUE(player.play());
   expectScreen(player, "virtio0");
   EXPECT_EQ(player.stat("copies"), 5u);
@@ -132,7 +137,8 @@ TEST(Refusals, NoOutputConnected) {
   Player player(std::string(kTest640) + " ! drmmodifiersink name=sink device=" + card->cardPath());
   ASSERT_TRUE(player.play());
   EXPECT_EQ(player.errorCount(), 1u) << player.errors();
-  for (const std::string &part : {card->cardPath(), std::string("no output is connected"), std::string(" disconnected")})
+  for (const std::string &part :
+       {card->cardPath(), std::string("no output is connected"), std::string(" disconnected")})
     EXPECT_NE(player.errors().find(part), std::string::npos) << player.errors();
   EXPECT_TRUE(player.stop());
 }
@@ -167,8 +173,9 @@ TEST(Refusals, NoModesetting) {
 TEST(Refusals, SizesNoDisplayHas) {
   for (const auto &[caps, part] : std::initializer_list<std::pair<const char *, const char *>>{
            {"width=0,height=480", "0x480"}, {"width=640,height=0", "640x0"}, {"width=20000,height=16", "20000x16"}}) {
-    Player player(std::string("appsrc name=src format=time num-buffers=1 caps=\"video/x-raw,format=BGRx,framerate=30/1,") + caps +
-                  "\"" + sinkOn("vkms"));
+    Player player(
+        std::string("appsrc name=src format=time num-buffers=1 caps=\"video/x-raw,format=BGRx,framerate=30/1,") + caps +
+        "\"" + sinkOn("vkms"));
     GstElement *source = gst_bin_get_by_name(GST_BIN(player.pipeline()), "src");
     player.start();
     GstFlowReturn flow;
@@ -181,6 +188,36 @@ TEST(Refusals, SizesNoDisplayHas) {
     EXPECT_TRUE(player.stop());
     gst_object_unref(source);
   }
+}
+
+// As on a desktop, where udev gives the nodes to a group; the laboratory has no udev.
+TEST(Refusals, TheGroupToJoinIsNamed) {
+  auto path = cardPath("vkms");
+  ASSERT_TRUE(path);
+  const struct group *video = getgrnam("video");
+  ASSERT_NE(video, nullptr);
+  ASSERT_EQ(chown(path->c_str(), 0, video->gr_gid), 0);
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+  UniqueFd out(ends[0]), in(ends[1]);
+  const pid_t child = fork();
+  if (child == 0) { // an ordinary user
+    if (setgroups(0, nullptr) != 0 || setgid(65534) != 0 || setuid(65534) != 0) _exit(1);
+    OpenRequest request;
+    request.path = *path;
+    auto device = openDisplay(request);
+    const std::string text = device ? "opened" : device.error().message();
+    _exit(write(in.get(), text.data(), text.size()) == static_cast<ssize_t>(text.size()) ? 0 : 1);
+  }
+  in.reset();
+  char text[512] = {};
+  EXPECT_GT(read(out.get(), text, sizeof text - 1), 0);
+  int status = 1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(chown(path->c_str(), 0, 0), 0);
+  for (const std::string &part : {*path, std::string("Permission denied (13)"), std::string("usermod -aG video")})
+    EXPECT_NE(std::string(text).find(part), std::string::npos) << text;
 }
 
 } // namespace

@@ -124,17 +124,17 @@ bool Player::wait(std::chrono::seconds limit) {
   while (!eos_ && errors_.empty()) {
     const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(deadline - std::chrono::steady_clock::now());
     if (left.count() <= 0) return false;
-    GstMessage *message = gst_bus_timed_pop_filtered(
-        bus_, static_cast<GstClockTime>(left.count()),
-        static_cast<GstMessageType>(GST_MESSAGE_EOS | GST_MESSAGE_ERROR | GST_MESSAGE_INFO));
+    GstMessage *message =
+        gst_bus_timed_pop_filtered(bus_, static_cast<GstClockTime>(left.count()),
+                                   static_cast<GstMessageType>(GST_MESSAGE_EOS | GST_MESSAGE_ERROR | GST_MESSAGE_INFO));
     if (message == nullptr) return false;
     note(message);
     gst_message_unref(message);
   }
   // further errors of the same trouble follow at once
-  while (GstMessage *message = gst_bus_timed_pop_filtered(
-             bus_, errors_.empty() ? 0 : 100 * GST_MSECOND,
-             static_cast<GstMessageType>(GST_MESSAGE_ERROR | GST_MESSAGE_INFO))) {
+  while (GstMessage *message =
+             gst_bus_timed_pop_filtered(bus_, errors_.empty() ? 0 : 100 * GST_MSECOND,
+                                        static_cast<GstMessageType>(GST_MESSAGE_ERROR | GST_MESSAGE_INFO))) {
     note(message);
     gst_message_unref(message);
   }

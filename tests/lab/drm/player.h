@@ -40,7 +40,8 @@ public:
   // Called for every buffer that leaves the source.
   std::function<void(GstBuffer *)> at_source;
 
-  // Until EOS or an error; false: neither came in time. Stays in the state it reached, so that the last frame is on screen.
+  // Until EOS or an error; false: neither came in time. Stays in the state it reached, so that the last frame is on
+  // screen.
   bool play(std::chrono::seconds limit = std::chrono::seconds(60));
   // To PLAYING only.
   void start();
@@ -78,8 +79,8 @@ private:
   bool eos_ = false;
 };
 
-// A frame in system memory or linear dma-buf as RGB: 32-bit RGB and 8-bit 4:2:0 and 4:2:2 semi-planar and planar YUV, chroma
-// repeated. For comparisons with what a display shows.
+// A frame in system memory or linear dma-buf as RGB: 32-bit RGB and 8-bit 4:2:0 and 4:2:2 semi-planar and planar YUV,
+// chroma repeated. For comparisons with what a display shows.
 Result<Image> toImage(GstBuffer *buffer, const FrameCaps &caps);
 
 // Largest distance between `shown`, from (x, y) on, and `frame`.

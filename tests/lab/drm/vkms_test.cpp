@@ -29,7 +29,7 @@ protected:
     auto opened = openCard("vkms");
     ASSERT_TRUE(opened) << opened.error().message();
     card_ = opened.take();
-    sink_ = " ! drmmodifiersink name=sink message-flips=true fd=" + std::to_string(card_.get()) + " ";
+    sink_ = " ! drmmodifiersink name=sink message-flips=true max-lateness=-1 fd=" + std::to_string(card_.get()) + " ";
   }
 
   void expectPicture(Player &player, uint32_t x, uint32_t y, int tolerance) {
@@ -38,7 +38,8 @@ protected:
     ASSERT_TRUE(shown) << shown.error().message();
     auto frame = player.lastFrame();
     ASSERT_TRUE(frame) << frame.error().message();
-    EXPECT_GE(std::set<uint32_t>(frame->pixels.begin(), frame->pixels.end()).size(), 6u) << "the source's picture is dull";
+    EXPECT_GE(std::set<uint32_t>(frame->pixels.begin(), frame->pixels.end()).size(), 6u)
+        << "the source's picture is dull";
     EXPECT_LE(largestDistance(*shown, x, y, *frame), tolerance) << player.configuration();
   }
 
@@ -50,9 +51,10 @@ class VkmsCamera : public Vkms, public testing::WithParamInterface<std::pair<con
 
 TEST_P(VkmsCamera, ShowsTheCamerasOwnMemory) {
   const auto [format, tolerance] = GetParam();
-  Player player(std::string("v4l2src name=src io-mode=dmabuf num-buffers=12 ! video/x-raw(memory:DMABuf),format=DMA_DRM,"
-                            "drm-format=") +
-                format + ",width=320,height=180" + sink_ + "mode=320x180@60");
+  Player player(
+      std::string("v4l2src name=src io-mode=dmabuf num-buffers=12 ! video/x-raw(memory:DMABuf),format=DMA_DRM,"
+                  "drm-format=") +
+      format + ",width=320,height=180" + sink_ + "mode=320x180@60");
   ASSERT_TRUE(player.play());
   expectPicture(player, 0, 0, tolerance);
   EXPECT_EQ(player.stat("copies"), 0u);
@@ -79,8 +81,8 @@ class VkmsPool : public Vkms, public testing::WithParamInterface<std::pair<const
 
 TEST_P(VkmsPool, OfDumbBuffers) {
   const auto [format, tolerance] = GetParam();
-  Player player(std::string("videotestsrc name=src num-buffers=5 ! video/x-raw,width=64,height=48,format=") + format + sink_ +
-                "mode=64x48@60");
+  Player player(std::string("videotestsrc name=src num-buffers=5 ! video/x-raw,width=64,height=48,format=") + format +
+                sink_ + "mode=64x48@60");
   ASSERT_TRUE(player.play());
   expectPicture(player, 0, 0, tolerance);
   EXPECT_EQ(player.stat("copies"), 0u);
@@ -95,14 +97,14 @@ INSTANTIATE_TEST_SUITE_P(Formats, VkmsPool,
 class VkmsColor : public Vkms, public testing::WithParamInterface<const char *> {};
 
 TEST_P(VkmsColor, MatrixAndRangeOfTheCaps) {
-  Player player(std::string("videotestsrc name=src num-buffers=3 ! video/x-raw,width=64,height=48,format=NV12,colorimetry=") +
-                GetParam() + sink_ + "mode=64x48");
+  Player player(
+      std::string("videotestsrc name=src num-buffers=3 ! video/x-raw,width=64,height=48,format=NV12,colorimetry=") +
+      GetParam() + sink_ + "mode=64x48");
   ASSERT_TRUE(player.play());
   expectPicture(player, 0, 0, kRounding);
 }
 // range:matrix:transfer:primaries; 1: full, 2: limited; 3: BT.709, 4: BT.601, 6: BT.2020
-INSTANTIATE_TEST_SUITE_P(Colorimetries, VkmsColor,
-                         testing::Values("bt601", "bt709", "bt2020", "1:4:5:1", "1:3:5:1"));
+INSTANTIATE_TEST_SUITE_P(Colorimetries, VkmsColor, testing::Values("bt601", "bt709", "bt2020", "1:4:5:1", "1:3:5:1"));
 
 TEST_F(Vkms, ASmallFrameStandsInTheMiddleOfBlack) {
   Player player("videotestsrc num-buffers=3 ! video/x-raw,width=64,height=48,format=BGRx" + sink_ + "mode=100x80");
@@ -129,7 +131,8 @@ TEST_F(Vkms, ALargeFrameIsCroppedWhereNothingScales) {
 }
 
 TEST_F(Vkms, OddSizeIsTheRightPicture) {
-  Player player("videotestsrc num-buffers=2 ! video/x-raw,width=1921,height=1079,format=NV12" + sink_ + "mode=1921x1079");
+  Player player("videotestsrc num-buffers=2 ! video/x-raw,width=1921,height=1079,format=NV12" + sink_ +
+                "mode=1921x1079");
   ASSERT_TRUE(player.play(120s));
   ASSERT_TRUE(player.ended()) << player.errors();
   auto shown = captureWriteback(card_.get(), 90s);
@@ -148,7 +151,8 @@ void addBox(GstBuffer *buffer, int x, int y, int w, int h) {
 constexpr uint32_t kGreen = 0x00ff00;
 
 TEST_F(Vkms, BoxesAreOnAPlaneOfTheirOwn) {
-  Player player("videotestsrc pattern=ball num-buffers=6 ! video/x-raw,width=64,height=48,format=NV12" + sink_ + "mode=64x48");
+  Player player("videotestsrc pattern=ball num-buffers=6 ! video/x-raw,width=64,height=48,format=NV12" + sink_ +
+                "mode=64x48");
   int n = 0;
   player.at_sink = [&](GstBuffer *buffer) {
     addBox(buffer, 4, 4, 8, 8); // moves: the old place has to be clean again
@@ -204,9 +208,10 @@ TEST_F(Vkms, NoBufferGoesBackBeforeTheFlipThatReplacedIt) {
   std::mutex mutex;
   BufferId on_screen;
   unsigned early = 0, seen = 0;
-  Player player("v4l2src name=src io-mode=dmabuf num-buffers=330 ! video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=NV12,"
-                "width=320,height=180" +
-                sink_ + "mode=320x180 sync=false");
+  Player player(
+      "v4l2src name=src io-mode=dmabuf num-buffers=330 ! video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=NV12,"
+      "width=320,height=180" +
+      sink_ + "mode=320x180 sync=false");
   player.on_flip = [&](const Flip &flip) {
     const std::lock_guard lock(mutex);
     on_screen = flip.buffer;
@@ -229,7 +234,8 @@ TEST_F(Vkms, NoBufferGoesBackBeforeTheFlipThatReplacedIt) {
 }
 
 TEST_F(Vkms, ReadBackOnTheSameFileWhilePlaying) {
-  Player player("v4l2src name=src io-mode=dmabuf ! video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=NV12,width=320,height=180" +
+  Player player("v4l2src name=src io-mode=dmabuf ! "
+                "video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=NV12,width=320,height=180" +
                 sink_ + "mode=320x180");
   player.start();
   for (int i = 0; i < 500 && player.flips().size() < 3; ++i) std::this_thread::sleep_for(20ms);
@@ -247,13 +253,13 @@ TEST_F(Vkms, ReadBackOnTheSameFileWhilePlaying) {
   EXPECT_TRUE(player.stop());
 }
 
-
 TEST_F(Vkms, WhatWasShownComesBack) {
   auto screen = Screen::find(card_.get());
   ASSERT_TRUE(screen) << screen.error().message();
   auto fb = DumbFramebuffer::create(card_.get(), 96, 64, 0x34325258 /* XR24 */);
   ASSERT_TRUE(fb) << fb.error().message();
-  for (uint32_t i = 0; i < 96 * 64; ++i) fb->pixels()[i / 96 * (fb->stride() / 4) + i % 96] = i * 2654435761u & 0xffffff;
+  for (uint32_t i = 0; i < 96 * 64; ++i)
+    fb->pixels()[i / 96 * (fb->stride() / 4) + i % 96] = i * 2654435761u & 0xffffff;
   ASSERT_TRUE(screen->show(fb->id(), makeMode(96, 64)));
   auto before = captureWriteback(card_.get());
   ASSERT_TRUE(before) << before.error().message();
@@ -296,7 +302,8 @@ TEST_F(Vkms, CyclesOfStatesLeakNothing) {
   ASSERT_TRUE(path);
   size_t descriptors = 0;
   int framebuffers = 0;
-  Player player("videotestsrc is-live=true ! video/x-raw,width=64,height=48,format=NV12,framerate=30/1" + sink_ + "mode=64x48");
+  Player player("videotestsrc is-live=true ! video/x-raw,width=64,height=48,format=NV12,framerate=30/1" + sink_ +
+                "mode=64x48");
   player.at_sink = [&](GstBuffer *buffer) { addBox(buffer, 20, 10, 30, 20); };
   for (int i = 0; i < 22; ++i) {
     gst_element_set_state(player.pipeline(), GST_STATE_PLAYING);
@@ -317,7 +324,8 @@ TEST_F(Vkms, CyclesOfStatesLeakNothing) {
 }
 
 TEST_F(Vkms, FlushSeeksAndPauses) {
-  Player player("videotestsrc name=src ! video/x-raw,width=64,height=48,format=NV12,framerate=30/1" + sink_ + "mode=64x48");
+  Player player("videotestsrc name=src ! video/x-raw,width=64,height=48,format=NV12,framerate=30/1" + sink_ +
+                "mode=64x48");
   gst_element_set_state(player.pipeline(), GST_STATE_PAUSED);
   ASSERT_EQ(gst_element_get_state(player.pipeline(), nullptr, nullptr, 20 * GST_SECOND), GST_STATE_CHANGE_SUCCESS);
   for (int k = 0; k < 500 && player.flips().empty(); ++k) std::this_thread::sleep_for(10ms);
@@ -336,9 +344,11 @@ TEST_F(Vkms, FlushSeeksAndPauses) {
 
 TEST_F(Vkms, CapsThatChangeWhilePlaying) {
   // the first source ends, the second goes on in another format and size
-  Player player("concat name=c" + sink_ + "mode=128x96 videotestsrc num-buffers=4 ! video/x-raw,width=64,height=48,format=NV12,"
-                "framerate=30/1 ! c. videotestsrc num-buffers=4 pattern=smpte100 ! video/x-raw,width=128,height=96,format=BGRx,"
-                "framerate=30/1 ! c.");
+  Player player(
+      "concat name=c" + sink_ +
+      "mode=128x96 videotestsrc num-buffers=4 ! video/x-raw,width=64,height=48,format=NV12,"
+      "framerate=30/1 ! c. videotestsrc num-buffers=4 pattern=smpte100 ! video/x-raw,width=128,height=96,format=BGRx,"
+      "framerate=30/1 ! c.");
   ASSERT_TRUE(player.play());
   expectPicture(player, 0, 0, 0);
   EXPECT_EQ(player.stat("copies"), 0u);
