@@ -71,6 +71,8 @@ public:
   Result<Committer::Submitted> drain() { return committer_->drain(); }
   void interrupt(bool on) { committer_->interrupt(on); }
 
+  // No further commits; counters and configuration stay.
+  void stop() { committer_->stop(); }
   // Puts back what was on screen. The frames on screen are let go.
   Status close();
 

@@ -293,12 +293,16 @@ static void close_display(GstDrmModifierSink *self) {
   SinkState *state = self->state;
   gst_clear_buffer(&state->prerolled);
   if (state->display) {
-    if (auto closed = state->display->close(); !closed)
+    state->display->stop();
+    std::unique_ptr<Display> display;
+    {
+      const std::lock_guard lock(state->mutex);
+      state->last_counters = state->display->counters();
+      state->last_configuration = state->display->configuration();
+      display = std::move(state->display);
+    }
+    if (auto closed = display->close(); !closed)
       GST_ELEMENT_WARNING(self, RESOURCE, SETTINGS, ("%s", closed.error().message().c_str()), (nullptr));
-    const std::lock_guard lock(state->mutex);
-    state->last_counters = state->display->counters();
-    state->last_configuration = state->display->configuration();
-    state->display.reset();
   }
   drop_pool(state);
   state->have_caps = false;

@@ -44,7 +44,7 @@ void inheritState(ScreenState &next, const ScreenState &missed) {
   for (const PlaneUse &m : missed.planes) {
     const bool known =
         std::any_of(next.planes.begin(), next.planes.end(), [&](const PlaneUse &n) { return n.plane == m.plane; });
-    if (!known && !m.fb) next.planes.push_back(m);
+    if (!known) next.planes.push_back(m);
   }
 }
 

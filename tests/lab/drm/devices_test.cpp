@@ -48,7 +48,7 @@ TEST(Virtio, StockSinkFails) {
   Player player(std::string(kTest640) + " ! kmssink name=sink driver-name=virtio_gpu");
   ASSERT_TRUE(player.play());
   EXPECT_FALSE(player.ended());
-  EXPECT_GE(player.errorCount(), 1u);
+  EXPECT_NE(player.details().find("drmModeSetPlane failed: Invalid argument (22)"), std::string::npos) << player.details();
 }
 
 TEST(Virtio, OwnPoolShowsThePictureWithoutACopy) {
@@ -129,6 +129,32 @@ TEST(Bochs, ShowsTheCamerasOwnMemory) {
   expectScreen(player, "bochs0");
   EXPECT_EQ(player.stat("copies"), 0u);
   EXPECT_EQ(player.sinkBuffers(), player.sourceBuffers());
+}
+
+// The console, or whatever the kernel's own client shows, is on the screen again.
+TEST(Bochs, TheConsoleComesBack) {
+  const auto state = [] {
+    auto card = openCard("bochs-drm");
+    EXPECT_TRUE(card);
+    std::map<std::string, uint64_t> values;
+    for (const PlaneInfo &plane : planes(card->get()))
+      for (const char *name : {"FB_ID", "CRTC_ID", "SRC_W", "SRC_H", "CRTC_W", "CRTC_H"})
+        values[std::to_string(plane.id) + name] = property(card->get(), plane.id, DRM_MODE_OBJECT_PLANE, name).value;
+    const DrmPtr<drmModeRes> resources(drmModeGetResources(card->get()));
+    const DrmPtr<drmModeCrtc> crtc(drmModeGetCrtc(card->get(), resources->crtcs[0]));
+    values["width"] = crtc->width;
+    values["height"] = crtc->height;
+    values["clock"] = crtc->mode_valid ? crtc->mode.clock : 0;
+    return values;
+  };
+  const auto before = state();
+  {
+    Player player("videotestsrc num-buffers=3 ! video/x-raw,width=800,height=600" + sinkOn("bochs-drm"));
+    ASSERT_TRUE(player.play());
+    ASSERT_TRUE(player.ended()) << player.errors();
+    EXPECT_NE(state(), before);
+  }
+  EXPECT_EQ(state(), before);
 }
 
 TEST(Refusals, NoOutputConnected) {

@@ -105,7 +105,10 @@ void Player::note(GstMessage *message) {
   case GST_MESSAGE_ERROR:
     gst_message_parse_error(message, &error, &debug);
     // upstream's error is what follows from the sink's, and is asked for by flow return
-    if (GST_MESSAGE_SRC(message) == GST_OBJECT(sink_) || errors_.empty()) errors_.push_back(error->message);
+    if (GST_MESSAGE_SRC(message) == GST_OBJECT(sink_) || errors_.empty()) {
+      errors_.push_back(error->message);
+      details_.push_back(debug != nullptr ? debug : "");
+    }
     break;
   case GST_MESSAGE_INFO:
     gst_message_parse_info(message, &error, &debug);
@@ -157,6 +160,12 @@ bool Player::stop(std::chrono::seconds limit) {
 std::string Player::errors() const {
   std::string text;
   for (const std::string &e : errors_) text += e + "\n";
+  return text;
+}
+
+std::string Player::details() const {
+  std::string text;
+  for (const std::string &d : details_) text += d + "\n";
   return text;
 }
 

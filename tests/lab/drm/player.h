@@ -52,6 +52,7 @@ public:
 
   bool ended() const { return eos_; }
   std::string errors() const; // all of them, a line each
+  std::string details() const; // what the errors' posters added for developers
   size_t errorCount() const { return errors_.size(); }
   const std::vector<std::string> &infos() const { return infos_; }
   std::vector<Flip> flips() const;
@@ -75,7 +76,7 @@ private:
   mutable std::mutex mutex_;
   std::vector<Flip> flips_;
   std::map<uint64_t, BufferId> source_, at_the_sink_;
-  std::vector<std::string> errors_, infos_;
+  std::vector<std::string> errors_, details_, infos_;
   bool eos_ = false;
 };
 

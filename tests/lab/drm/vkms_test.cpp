@@ -2,6 +2,7 @@
 // drmmodifiersink on vkms: what the display shows is read back through its writeback connector, on the sink's own open
 // file, which the test lends it.
 #include <chrono>
+#include <cstring>
 #include <set>
 #include <thread>
 
@@ -11,6 +12,7 @@
 
 #include "tests/lab/drm/player.h"
 #include "tests/lab/support/card.h"
+#include "tests/lab/support/memory.h"
 #include "tests/lab/support/screen.h"
 #include "tests/lab/support/writeback.h"
 
@@ -321,6 +323,78 @@ TEST_F(Vkms, CyclesOfStatesLeakNothing) {
   gst_element_set_state(player.pipeline(), GST_STATE_NULL);
   EXPECT_EQ(openDescriptors(), descriptors);
   EXPECT_EQ(framebuffersOf(*path), framebuffers);
+}
+
+// A format DRM knows and GStreamer does not: layout from the buffer's meta, in a dma-buf of another device.
+TEST_F(Vkms, AFormatWithoutAGStreamerName) {
+  constexpr uint32_t kWidth = 64, kHeight = 48, kPitch = 64 * 8 + 256;
+  auto memory = allocateUdmabuf(kPitch * kHeight);
+  ASSERT_TRUE(memory) << memory.error().message();
+  auto mapped = Mapping::create(memory->get(), kPitch * kHeight);
+  ASSERT_TRUE(mapped);
+  for (uint32_t y = 0; y < kHeight; ++y)
+    for (uint32_t x = 0; x < kWidth; ++x) { // XR48: blue, green, red, unused; 16 bits each
+      const uint16_t pixel[4] = {static_cast<uint16_t>(x * 1024), static_cast<uint16_t>(y * 1024), 0x8080, 0};
+      std::memcpy(mapped->data() + size_t{y} * kPitch + x * 8, pixel, 8);
+    }
+  Player player("appsrc name=src format=time caps=\"video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=XR48,width=64,height=48,"
+                "framerate=30/1\"" +
+                sink_ + "mode=64x48");
+  GstElement *source = gst_bin_get_by_name(GST_BIN(player.pipeline()), "src");
+  player.start();
+  GstAllocator *allocator = gst_dmabuf_allocator_new();
+  GstBuffer *buffer = gst_buffer_new();
+  gst_buffer_append_memory(buffer, gst_dmabuf_allocator_alloc(allocator, UniqueFd::duplicate(memory->get()).release(), kPitch * kHeight));
+  const gsize offset[4] = {};
+  const gint stride[4] = {kPitch};
+  gst_buffer_add_video_meta_full(buffer, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_FORMAT_DMA_DRM, kWidth, kHeight, 1, offset, stride);
+  GST_BUFFER_PTS(buffer) = 0;
+  GstFlowReturn flow;
+  g_signal_emit_by_name(source, "push-buffer", buffer, &flow);
+  g_signal_emit_by_name(source, "end-of-stream", &flow);
+  gst_buffer_unref(buffer);
+  gst_object_unref(allocator);
+  gst_object_unref(source);
+  ASSERT_TRUE(player.wait(20s));
+  ASSERT_TRUE(player.ended()) << player.errors();
+  auto shown = captureWriteback(card_.get());
+  ASSERT_TRUE(shown);
+  for (uint32_t y = 0; y < kHeight; ++y)
+    for (uint32_t x = 0; x < kWidth; ++x)
+      EXPECT_LE(distance(shown->at(x, y), 0x800000 | (y * 4) << 8 | (x * 4)), 1) << x << "," << y;
+}
+
+// The application may hold a handle of the very memory that it hands to the sink: it stays valid.
+TEST_F(Vkms, HandlesOfTheApplicationAreLeftAlone) {
+  auto fb = DumbFramebuffer::create(card_.get(), 64, 48, 0x34325258 /* XR24 */);
+  ASSERT_TRUE(fb);
+  uint32_t handle = 0, pitch = 0;
+  uint64_t size = 0;
+  ASSERT_EQ(drmModeCreateDumbBuffer(card_.get(), 64, 48, 32, 0, &handle, &pitch, &size), 0);
+  int exported = -1;
+  ASSERT_EQ(drmPrimeHandleToFD(card_.get(), handle, DRM_CLOEXEC | DRM_RDWR, &exported), 0);
+  {
+    Player player("appsrc name=src format=time caps=\"video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=XR24,width=64,height=48,"
+                  "framerate=30/1\"" +
+                  sink_ + "mode=64x48");
+    GstElement *source = gst_bin_get_by_name(GST_BIN(player.pipeline()), "src");
+    player.start();
+    GstAllocator *allocator = gst_dmabuf_allocator_new();
+    GstBuffer *buffer = gst_buffer_new();
+    gst_buffer_append_memory(buffer, gst_dmabuf_allocator_alloc(allocator, exported, size));
+    GST_BUFFER_PTS(buffer) = 0;
+    GstFlowReturn flow;
+    g_signal_emit_by_name(source, "push-buffer", buffer, &flow);
+    g_signal_emit_by_name(source, "end-of-stream", &flow);
+    gst_buffer_unref(buffer);
+    gst_object_unref(allocator);
+    gst_object_unref(source);
+    ASSERT_TRUE(player.wait(20s));
+    ASSERT_TRUE(player.ended()) << player.errors();
+  }
+  uint64_t offset = 0;
+  EXPECT_EQ(drmModeMapDumbBuffer(card_.get(), handle, &offset), 0) << "the handle is gone";
+  EXPECT_EQ(drmModeDestroyDumbBuffer(card_.get(), handle), 0);
 }
 
 TEST_F(Vkms, FlushSeeksAndPauses) {
