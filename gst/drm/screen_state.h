@@ -63,8 +63,8 @@ struct ScreenState {
   std::shared_ptr<ModeBlob> mode; // set: switch the output to it as well (a full modeset)
 };
 
-// `next` takes the place of `missed`, which was never committed: it has to do what that one would have done with the mode
-// and with planes that it does not speak of itself.
+// `next` takes the place of `missed`, which was never committed: it has to do what that one would have done with the
+// mode and with planes that it does not speak of itself.
 void inheritState(ScreenState &next, const ScreenState &missed);
 
 void addState(AtomicRequest &request, const KmsSnapshot &snapshot, const Output &output, const ScreenState &state);

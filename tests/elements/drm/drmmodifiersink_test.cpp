@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// drmmodifiersink on a machine without a display of its own. No test lets it choose a device: on a developer's machine that
-// would be the screen.
+// drmmodifiersink on a machine without a display of its own. No test lets it choose a device: on a developer's machine
+// that would be the screen.
 #include <chrono>
 #include <string>
 #include <vector>
@@ -117,8 +117,8 @@ TEST(Sink, Properties) {
   gint fd;
   gboolean allow_copy, boxes, flips;
   const auto read = [&] {
-    g_object_get(sink, "device", &device, "connector", &connector, "mode", &mode, "configuration", &configuration, "fd", &fd,
-                 "allow-copy", &allow_copy, "overlay-boxes", &boxes, "message-flips", &flips, nullptr);
+    g_object_get(sink, "device", &device, "connector", &connector, "mode", &mode, "configuration", &configuration, "fd",
+                 &fd, "allow-copy", &allow_copy, "overlay-boxes", &boxes, "message-flips", &flips, nullptr);
   };
   read();
   EXPECT_EQ(device, nullptr);
@@ -129,8 +129,8 @@ TEST(Sink, Properties) {
   EXPECT_FALSE(allow_copy);
   EXPECT_TRUE(boxes);
   EXPECT_FALSE(flips);
-  g_object_set(sink, "device", "/dev/dri/card7", "connector", "HDMI-A-1", "mode", "64x48@60", "fd", 5, "allow-copy", TRUE,
-               "overlay-boxes", FALSE, "message-flips", TRUE, nullptr);
+  g_object_set(sink, "device", "/dev/dri/card7", "connector", "HDMI-A-1", "mode", "64x48@60", "fd", 5, "allow-copy",
+               TRUE, "overlay-boxes", FALSE, "message-flips", TRUE, nullptr);
   read();
   EXPECT_STREQ(device, "/dev/dri/card7");
   EXPECT_STREQ(connector, "HDMI-A-1");
@@ -147,8 +147,8 @@ TEST(Sink, Properties) {
   g_object_get(sink, "stats", &stats, nullptr);
   ASSERT_NE(stats, nullptr);
   EXPECT_STREQ(gst_structure_get_name(stats), "stats");
-  for (const char *name : {"frames", "shown", "dropped", "commits", "busy-retries", "copies", "bytes-copied", "boxes", "imports",
-                           "import-hits"}) {
+  for (const char *name : {"frames", "shown", "dropped", "commits", "busy-retries", "copies", "bytes-copied", "boxes",
+                           "imports", "import-hits"}) {
     guint64 value = 1;
     EXPECT_TRUE(gst_structure_get_uint64(stats, name, &value)) << name;
     EXPECT_EQ(value, 0u) << name;

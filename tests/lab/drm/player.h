@@ -51,7 +51,7 @@ public:
   bool stop(std::chrono::seconds limit = std::chrono::seconds(20));
 
   bool ended() const { return eos_; }
-  std::string errors() const; // all of them, a line each
+  std::string errors() const;  // all of them, a line each
   std::string details() const; // what the errors' posters added for developers
   size_t errorCount() const { return errors_.size(); }
   const std::vector<std::string> &infos() const { return infos_; }

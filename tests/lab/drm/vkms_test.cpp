@@ -3,6 +3,8 @@
 // file, which the test lends it.
 #include <chrono>
 #include <cstring>
+#include <functional>
+#include <memory>
 #include <set>
 #include <thread>
 
@@ -205,28 +207,55 @@ TEST_F(Vkms, BoxesCanBeSwitchedOff) {
   EXPECT_EQ(player.stat("boxes"), 0u);
 }
 
-// A buffer that the camera writes into again must not be the one on the screen.
+// Tells when a frame goes back to its pool: the pool takes off what was attached to it, and with it this parent.
+struct Leash {
+  std::function<void(uint64_t)> released;
+  uint64_t pts;
+};
+
+void attachLeash(GstBuffer *buffer, std::function<void(uint64_t)> released) {
+  GstBuffer *parent = gst_buffer_new();
+  gst_mini_object_weak_ref(
+      GST_MINI_OBJECT_CAST(parent),
+      [](gpointer data, GstMiniObject *) {
+        std::unique_ptr<Leash> leash(static_cast<Leash *>(data));
+        leash->released(leash->pts);
+      },
+      new Leash{std::move(released), GST_BUFFER_PTS(buffer)});
+  gst_buffer_add_parent_buffer_meta(buffer, parent);
+  gst_buffer_unref(parent);
+}
+
+// A buffer that the camera may write into again must not be the one on the screen.
 TEST_F(Vkms, NoBufferGoesBackBeforeTheFlipThatReplacedIt) {
   std::mutex mutex;
-  BufferId on_screen;
-  unsigned early = 0, seen = 0;
+  uint64_t on_screen = GST_CLOCK_TIME_NONE;
+  unsigned early = 0, released = 0;
+  bool stopping = false;
   Player player(
       "v4l2src name=src io-mode=dmabuf num-buffers=330 ! video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=NV12,"
       "width=320,height=180" +
-      sink_ + "mode=320x180 sync=false");
+      sink_ + "mode=320x180 sync=false enable-last-sample=false");
   player.on_flip = [&](const Flip &flip) {
     const std::lock_guard lock(mutex);
-    on_screen = flip.buffer;
+    on_screen = flip.pts;
   };
-  player.at_source = [&](GstBuffer *buffer) {
-    auto id = bufferId(gst_dmabuf_memory_get_fd(gst_buffer_peek_memory(buffer, 0)));
-    const std::lock_guard lock(mutex);
-    ++seen;
-    early += id && *id == on_screen;
+  player.at_sink = [&](GstBuffer *buffer) {
+    attachLeash(buffer, [&](uint64_t pts) {
+      const std::lock_guard lock(mutex);
+      if (stopping) return;
+      ++released;
+      early += pts == on_screen;
+    });
   };
   ASSERT_TRUE(player.play(120s));
+  {
+    const std::lock_guard lock(mutex);
+    stopping = true;
+  }
   ASSERT_TRUE(player.ended()) << player.errors();
-  EXPECT_EQ(seen, 330u);
+  EXPECT_GE(released, 327u) << "one on screen, the one before it on its way back";
+  EXPECT_LT(released, 330u);
   EXPECT_EQ(early, 0u);
   EXPECT_EQ(player.stat("frames"), 330u);
   EXPECT_EQ(player.stat("shown") + player.stat("dropped"), 330u);
@@ -337,17 +366,20 @@ TEST_F(Vkms, AFormatWithoutAGStreamerName) {
       const uint16_t pixel[4] = {static_cast<uint16_t>(x * 1024), static_cast<uint16_t>(y * 1024), 0x8080, 0};
       std::memcpy(mapped->data() + size_t{y} * kPitch + x * 8, pixel, 8);
     }
-  Player player("appsrc name=src format=time caps=\"video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=XR48,width=64,height=48,"
-                "framerate=30/1\"" +
-                sink_ + "mode=64x48");
+  Player player(
+      "appsrc name=src format=time caps=\"video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=XR48,width=64,height=48,"
+      "framerate=30/1\"" +
+      sink_ + "mode=64x48");
   GstElement *source = gst_bin_get_by_name(GST_BIN(player.pipeline()), "src");
   player.start();
   GstAllocator *allocator = gst_dmabuf_allocator_new();
   GstBuffer *buffer = gst_buffer_new();
-  gst_buffer_append_memory(buffer, gst_dmabuf_allocator_alloc(allocator, UniqueFd::duplicate(memory->get()).release(), kPitch * kHeight));
+  gst_buffer_append_memory(
+      buffer, gst_dmabuf_allocator_alloc(allocator, UniqueFd::duplicate(memory->get()).release(), kPitch * kHeight));
   const gsize offset[4] = {};
   const gint stride[4] = {kPitch};
-  gst_buffer_add_video_meta_full(buffer, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_FORMAT_DMA_DRM, kWidth, kHeight, 1, offset, stride);
+  gst_buffer_add_video_meta_full(buffer, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_FORMAT_DMA_DRM, kWidth, kHeight, 1,
+                                 offset, stride);
   GST_BUFFER_PTS(buffer) = 0;
   GstFlowReturn flow;
   g_signal_emit_by_name(source, "push-buffer", buffer, &flow);
@@ -374,7 +406,8 @@ TEST_F(Vkms, HandlesOfTheApplicationAreLeftAlone) {
   int exported = -1;
   ASSERT_EQ(drmPrimeHandleToFD(card_.get(), handle, DRM_CLOEXEC | DRM_RDWR, &exported), 0);
   {
-    Player player("appsrc name=src format=time caps=\"video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=XR24,width=64,height=48,"
+    Player player("appsrc name=src format=time "
+                  "caps=\"video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=XR24,width=64,height=48,"
                   "framerate=30/1\"" +
                   sink_ + "mode=64x48");
     GstElement *source = gst_bin_get_by_name(GST_BIN(player.pipeline()), "src");
