@@ -2,9 +2,9 @@
 #include "gst/drm/mode.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
-#include <regex>
 
 namespace gstzc {
 namespace {
@@ -31,15 +31,27 @@ int verticalSync(int width, int height) {
 } // namespace
 
 Result<ModeRequest> parseMode(const std::string &text) {
-  static const std::regex pattern("([0-9]{1,5})x([0-9]{1,5})(@([0-9]{1,3}(\\.[0-9]{1,3})?))?");
-  std::smatch match;
   const std::string remedy = "Write WIDTHxHEIGHT or WIDTHxHEIGHT@REFRESH, e.g. 1920x1080@60";
-  if (!std::regex_match(text, match, pattern)) return Error{"mode=" + text + " is no mode", 0, remedy};
-  ModeRequest request{std::stoi(match[1]), std::stoi(match[2]), match[4].matched ? std::stod(match[4]) : 0.0};
+  const char *at = text.data(), *const end = at + text.size();
+  // from_chars alone would take signs and exponents
+  const auto digits = [&] { return at != end && *at >= '0' && *at <= '9'; };
+  const auto number = [&](auto *value, auto... format) {
+    if (!digits()) return false;
+    const auto [next, error] = std::from_chars(at, end, *value, format...);
+    at = next;
+    return error == std::errc();
+  };
+  const auto sign = [&](char c) { return at != end && *at++ == c; };
+
+  ModeRequest request;
+  bool good = number(&request.width) && sign('x') && number(&request.height);
+  const bool with_refresh = good && at != end;
+  if (with_refresh) good = sign('@') && number(&request.refresh, std::chars_format::fixed) && at == end;
+  if (!good) return Error{"mode=" + text + " is no mode", 0, remedy};
   if (request.width < 1 || request.height < 1 || request.width > kLargestSide || request.height > kLargestSide)
     return Error{"mode=" + text + " has a side outside 1 to " + std::to_string(kLargestSide), 0, remedy};
-  if (match[4].matched && request.refresh < 1)
-    return Error{"mode=" + text + " has a refresh rate below 1 Hz", 0, remedy};
+  if (with_refresh && (request.refresh < 1 || request.refresh > 1000))
+    return Error{"mode=" + text + " has a refresh rate outside 1 to 1000 Hz", 0, remedy};
   return request;
 }
 
