@@ -11,6 +11,8 @@
 namespace gstzc {
 namespace {
 
+constexpr unsigned kAttemptsListed = 8; // in an error; more would say the same again
+
 const char *errnoName(int code) {
   const char *name = strerrorname_np(code);
   return name != nullptr ? name : "?";
@@ -141,18 +143,22 @@ Status Display::choose(const std::shared_ptr<Framebuffer> &fb) {
       primary = i;
 
   std::string tried;
-  const auto attempt = [&](Plan &plan) {
+  unsigned n_tried = 0;
+  const auto refused = [&](const std::string &what, int code) {
+    if (++n_tried <= kAttemptsListed) tried += (tried.empty() ? "" : "; ") + what + ": " + errnoName(code);
+  };
+  const auto attempt = [&](const Plan &plan) {
     const int rc = test(stateOf(plan, fb));
     if (rc != 0)
-      tried += (tried.empty() ? "" : "; ") + plan.mode_name + " plane " +
-               std::to_string(snapshot_.planes[plan.plane].id) + " " + rectName(plan.place.target) +
-               (plan.background ? " over black" : "") + ": " + errnoName(rc);
+      refused(plan.mode_name + " plane " + std::to_string(snapshot_.planes[plan.plane].id) + " " +
+                  rectName(plan.place.target) + (plan.background ? " over black" : ""),
+              rc);
     return rc;
   };
   for (const ModeChoice &choice : *modes) {
     auto mode = ModeBlob::create(device_, choice.mode);
     if (!mode) {
-      tried += (tried.empty() ? "" : "; ") + modeName(choice.mode) + ": " + errnoName(mode.error().code);
+      refused(modeName(choice.mode), mode.error().code);
       continue;
     }
     Plan plan;
@@ -160,6 +166,7 @@ Status Display::choose(const std::shared_ptr<Framebuffer> &fb) {
     plan.mode_name = modeName(choice.mode);
     plan.width = choice.mode.hdisplay;
     plan.height = choice.mode.vdisplay;
+    std::shared_ptr<Framebuffer> black; // made when first wanted
     for (const Placement &place : placements(need_, plan.width, plan.height)) {
       for (const size_t plane : planes) {
         plan.plane = plane;
@@ -169,8 +176,10 @@ Status Display::choose(const std::shared_ptr<Framebuffer> &fb) {
         int rc = attempt(plan);
         // some devices want their primary plane to be on whenever the output is
         if (rc != 0 && rc != EACCES && primary && plane != *primary) {
-          if (auto black = blackPicture(plan.width, plan.height)) {
-            plan.background = *black;
+          if (!black)
+            if (auto made = blackPicture(plan.width, plan.height)) black = *made;
+          if (black) {
+            plan.background = black;
             plan.background_plane = primary;
             rc = attempt(plan);
           }
@@ -185,6 +194,7 @@ Status Display::choose(const std::shared_ptr<Framebuffer> &fb) {
       }
     }
   }
+  if (n_tried > kAttemptsListed) tried += "; …";
   return Error{connector.name + " of " + device_->path() + " (" + device_->driver() + ") refuses " +
                    formatName(need_.format) + " " + std::to_string(need_.width) + "x" + std::to_string(need_.height) +
                    " in every way tried (" + tried + ")",
@@ -283,8 +293,11 @@ void Display::describe() {
   if (plan_->place.scaled) text += " scaled from " + std::to_string(need_.width) + "x" + std::to_string(need_.height);
   if (plan_->background) text += " over black";
   if (plan_->overlay_plane) text += ", boxes on plane " + std::to_string(snapshot_.planes[*plan_->overlay_plane].id);
-  const std::lock_guard lock(text_mutex_);
-  configuration_ = text;
+  {
+    const std::lock_guard lock(text_mutex_);
+    configuration_ = text;
+  }
+  if (events_.configured) events_.configured(text);
 }
 
 std::string Display::configuration() const {

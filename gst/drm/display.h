@@ -42,7 +42,8 @@ public:
   };
   struct Events {
     Committer::Events commit;
-    std::function<void(const std::string &)> note; // something the user may want to know once
+    std::function<void(const std::string &)> configured; // the configuration() has changed
+    std::function<void(const std::string &)> note;       // something the user may want to know once
   };
   struct Counters {
     Committer::Counters commit;

@@ -270,6 +270,10 @@ static gboolean open_display(GstDrmModifierSink *self) {
   Display::Events events;
   events.commit.failed = [self](const Error &error) { post_error(self, error); };
   if (flips) events.commit.flipped = [self](const DisplayFrame &frame, uint64_t ns) { post_flip(self, frame, ns); };
+  events.configured = [self](const std::string &text) {
+    GST_INFO_OBJECT(self, "%s", text.c_str());
+    g_object_notify(G_OBJECT(self), "configuration");
+  };
   events.note = [self](const std::string &text) {
     GST_ELEMENT_INFO(self, RESOURCE, NOT_FOUND, ("%s", text.c_str()), (nullptr));
   };

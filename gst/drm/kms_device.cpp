@@ -62,7 +62,7 @@ Error masterError(const std::string &path) {
       "with fd="};
 }
 
-KmsConnector readConnector(int fd, const drmModeRes &resources, const drmModeConnector &c) {
+KmsConnector readConnector(int fd, const drmModeConnector &c) {
   KmsConnector result;
   result.id = c.connector_id;
   result.type = c.connector_type;
@@ -74,7 +74,7 @@ KmsConnector readConnector(int fd, const drmModeRes &resources, const drmModeCon
     OwnedEncoder encoder(drmModeGetEncoder(fd, c.encoders[e]));
     if (encoder) result.possible_crtcs |= encoder->possible_crtcs;
   }
-  if (c.count_encoders == 0) result.possible_crtcs = (1u << resources.count_crtcs) - 1;
+  if (c.count_encoders == 0) result.possible_crtcs = ~0u; // bits past the last CRTC mean nothing
   result.properties = readProperties(fd, c.connector_id, DRM_MODE_OBJECT_CONNECTOR);
   if (const auto p = result.properties.find("CRTC_ID"); p != result.properties.end())
     result.crtc = static_cast<uint32_t>(p->second.value);
@@ -108,7 +108,6 @@ KmsPlane readPlane(int fd, const drmModePlane &p) {
     if (blob) {
       if (auto formats = parseInFormats(blob->data, blob->length)) result.formats = std::move(*formats);
     }
-    result.has_modifiers = !result.formats.empty();
   }
   // Drivers without IN_FORMATS (and blobs that hold nothing) say what they take in the older list: layouts implicit,
   // and a linear one is what a driver without modifiers understands.
@@ -182,7 +181,7 @@ Result<std::shared_ptr<KmsDevice>> KmsDevice::fromFd(int fd) {
 }
 
 KmsDevice::~KmsDevice() {
-  if (!shared_ && fd_.isValid()) drmDropMaster(fd_.get());
+  if (became_master_) drmDropMaster(fd_.get());
 }
 
 Status KmsDevice::prepare() {
@@ -195,7 +194,11 @@ Status KmsDevice::prepare() {
       drmSetClientCap(fd_.get(), DRM_CLIENT_CAP_ATOMIC, 1) != 0)
     return Error{path_ + " (" + driver_ + ") has no atomic modesetting", errno,
                  "Choose another device with device=, or use kmssink"};
-  if (!drmIsMaster(fd_.get()) && drmSetMaster(fd_.get()) != 0) return masterError(path_);
+  if (!drmIsMaster(fd_.get())) {
+    if (drmSetMaster(fd_.get()) != 0) return masterError(path_);
+    became_master_ = true;
+  }
+  became_master_ |= !shared_;
   return Nothing{};
 }
 
@@ -216,7 +219,7 @@ Result<KmsSnapshot> KmsDevice::snapshot() const {
   for (int i = 0; i < resources->count_crtcs; ++i) result.crtcs.push_back(readCrtc(fd(), resources->crtcs[i]));
   for (int i = 0; i < resources->count_connectors; ++i) {
     OwnedConnector c(drmModeGetConnector(fd(), resources->connectors[i]));
-    if (c) result.connectors.push_back(readConnector(fd(), *resources, *c));
+    if (c) result.connectors.push_back(readConnector(fd(), *c));
   }
   OwnedPlanes planes(drmModeGetPlaneResources(fd()));
   for (uint32_t i = 0; planes && i < planes->count_planes; ++i) {

@@ -43,6 +43,7 @@ private:
 
   UniqueFd fd_, memory_fd_;
   bool shared_ = false;
+  bool became_master_ = false; // by us, not by the application before
   std::string path_, driver_;
 };
 

@@ -62,8 +62,7 @@ struct KmsPlane {
   uint32_t type = DRM_PLANE_TYPE_OVERLAY; // DRM_PLANE_TYPE_*
   uint32_t possible_crtcs = 0;            // bit i: crtcs[i]
   uint32_t crtc = 0;                      // the CRTC it is shown on now, 0: none
-  std::vector<KmsFormat> formats;         // the driver's order
-  bool has_modifiers = false;             // false: no IN_FORMATS, `formats` are the legacy list taken as linear
+  std::vector<KmsFormat> formats;         // the driver's order; without IN_FORMATS the older list, taken as linear
   KmsProperties properties;
 
   bool supports(const KmsFormat &format) const {

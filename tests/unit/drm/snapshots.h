@@ -24,7 +24,6 @@ inline KmsPlane plane(uint32_t id, uint32_t type, std::vector<KmsFormat> formats
   p.type = type;
   p.possible_crtcs = crtcs;
   p.formats = std::move(formats);
-  p.has_modifiers = true;
   return p;
 }
 
