@@ -66,14 +66,21 @@ TEST(Virtio, ASizeNoModeHas) {
   expectScreen(player, "virtio0");
 }
 
+// Which card is the first usable one is up to the machine; whichever it is shows the picture.
 TEST(Virtio, WithoutAnyProperty) {
   Player player(std::string(kTest640) + " ! drmmodifiersink name=sink");
   ASSERT_TRUE(player.play());
   ASSERT_TRUE(player.ended()) << player.errors();
   EXPECT_EQ(player.stat("copies"), 0u);
   EXPECT_GE(player.stat("shown"), 1u);
-  EXPECT_EQ(player.configuration().rfind("/dev/dri/card", 0), 0u);
-  EXPECT_EQ(player.configuration().find("vgem"), std::string::npos);
+  const std::string chosen = player.configuration();
+  EXPECT_EQ(chosen.find("vgem"), std::string::npos) << chosen;
+  if (chosen.find("(virtio_gpu)") != std::string::npos)
+    expectScreen(player, "virtio0");
+  else if (chosen.find("(bochs-drm)") != std::string::npos)
+    expectScreen(player, "bochs0");
+  else
+    EXPECT_NE(chosen.find("(vkms)"), std::string::npos) << chosen;
 }
 
 TEST(Virtio, ForeignDmaBufIsOneErrorWithTheErrno) {
