@@ -14,10 +14,12 @@
 #include <time.h>
 
 #include "gst/zerocopy/core/dmabuf.h"
+#include "tests/lab/support/capture.h"
 #include "tests/lab/support/card.h"
-#include "tests/lab/support/png.h"
+#include "tests/lab/support/image.h"
 #include "tests/lab/support/writeback.h"
 
+namespace lab = gstzc::lab;
 using gstzc::BufferId;
 using gstzc::Error;
 using gstzc::Result;
@@ -58,6 +60,14 @@ std::vector<BufferId> identities(GstBuffer *buffer) {
   return ids;
 }
 
+// The part of the kernel that a dma-buf comes from, by its own word: "udmabuf", "system", "vkms"…
+std::string exporter(int fd) {
+  std::ifstream info("/proc/self/fdinfo/" + std::to_string(fd));
+  for (std::string key, value; info >> key && std::getline(info >> std::ws, value);)
+    if (key == "exp_name:") return value;
+  return "unknown";
+}
+
 // What passes by at the two ends of a pipeline.
 class Witness {
 public:
@@ -70,7 +80,8 @@ public:
   void flipped(uint64_t pts, uint64_t time) {
     std::lock_guard lock(mutex_);
     auto left = left_source_.find(pts);
-    if (left != left_source_.end() && time > left->second) latencies_ms_.push_back(static_cast<double>(time - left->second) / 1e6);
+    if (left != left_source_.end() && time > left->second)
+      latencies_ms_.push_back(static_cast<double>(time - left->second) / 1e6);
     ++shown_;
   }
 
@@ -81,6 +92,7 @@ public:
     report.foreign = foreign_;
     report.buffers = static_cast<unsigned>(buffers_.size());
     report.latencies_ms = latencies_ms_;
+    for (const std::string &name : exporters_) report.devices.push_back("dma-bufs of " + name);
   }
 
 private:
@@ -89,6 +101,8 @@ private:
     GstBuffer *buffer = GST_PAD_PROBE_INFO_BUFFER(info);
     std::lock_guard lock(witness->mutex_);
     witness->sources_.push_back(identities(buffer));
+    GstMemory *memory = gst_buffer_peek_memory(buffer, 0);
+    if (gst_is_dmabuf_memory(memory)) witness->exporters_.insert(exporter(gst_dmabuf_memory_get_fd(memory)));
     witness->left_source_[GST_BUFFER_PTS(buffer)] = monotonicNow();
     return GST_PAD_PROBE_OK;
   }
@@ -108,6 +122,7 @@ private:
   std::vector<std::vector<BufferId>> sources_; // in order: nothing between source and sink drops or reorders
   std::map<uint64_t, uint64_t> left_source_;   // PTS → CLOCK_MONOTONIC
   std::set<BufferId> buffers_;
+  std::set<std::string> exporters_;
   std::vector<double> latencies_ms_;
   unsigned at_sink_ = 0, shown_ = 0, foreign_ = 0;
 };
@@ -117,11 +132,13 @@ public:
   Run(std::string name, const Options &options) : options_(options) { report_.name = std::move(name); }
 
   Result<Report> play(const std::string &source, const char *first_element, const char *first_pad) {
-    auto card = lab::Card::openDriver(options_.display);
+    auto path = lab::cardPath(options_.display);
+    if (!path) return path.error();
+    auto card = lab::openCard(options_.display);
     if (!card) return card.error();
-    const std::string description = source + " ! dmabufupload name=upload ! fenceinfer name=infer message-results=true model-file=\"" +
-                                    options_.model + "\" ! drmmodifiersink name=sink message-flips=true fd=" +
-                                    std::to_string(card->fd());
+    const std::string description =
+        source + " ! dmabufupload name=upload ! fenceinfer name=infer message-results=true model-file=\"" +
+        options_.model + "\" ! drmmodifiersink name=sink message-flips=true fd=" + std::to_string(card->get());
     GError *error = nullptr;
     pipeline_.reset(gst_parse_launch(description.c_str(), &error));
     if (pipeline_ == nullptr || error != nullptr) {
@@ -137,13 +154,13 @@ public:
     if (auto end = messagesUntilEnd(); !end) return end.error();
     if (!options_.picture.empty()) {
       // through the sink's own open file: only its holder is master of the display
-      auto shown = lab::Writeback::read(card->fd());
+      auto shown = lab::captureWriteback(card->get());
       if (!shown) return shown.error();
-      if (auto written = lab::writePng(options_.picture, *shown); !written) return written.error();
+      if (auto written = lab::writePng(*shown, options_.picture); !written) return written.error();
     }
     for (const char *element : {"upload", "infer", "sink"}) addStats(element);
     witness_.account(report_);
-    report_.devices.push_back(card->driver() + " (" + card->path() + ")");
+    report_.devices.push_back(options_.display + " (" + *path + ")");
     return report_;
   }
 
@@ -164,7 +181,8 @@ private:
     for (;;) {
       const uint64_t now = monotonicNow();
       Owned<GstMessage> message(now < end ? gst_bus_timed_pop(bus_.get(), end - now) : nullptr);
-      if (message == nullptr) return Error{"run " + report_.name + " did not end within 120 s", 0, "See the log of the laboratory"};
+      if (message == nullptr)
+        return Error{"run " + report_.name + " did not end within 120 s", 0, "See the log of the laboratory"};
       switch (GST_MESSAGE_TYPE(message.get())) {
       case GST_MESSAGE_EOS: return gstzc::Nothing{};
       case GST_MESSAGE_ERROR: {
@@ -198,7 +216,8 @@ private:
   void addBox(const GstStructure *s) {
     Box box;
     int w = 0, h = 0;
-    gst_structure_get(s, "x", G_TYPE_INT, &box.x1, "y", G_TYPE_INT, &box.y1, "w", G_TYPE_INT, &w, "h", G_TYPE_INT, &h, nullptr);
+    gst_structure_get(s, "x", G_TYPE_INT, &box.x1, "y", G_TYPE_INT, &box.y1, "w", G_TYPE_INT, &w, "h", G_TYPE_INT, &h,
+                      nullptr);
     gst_structure_get_double(s, "score", &box.score);
     if (const gchar *label = gst_structure_get_string(s, "label")) box.label = label;
     box.x2 = box.x1 + w;
@@ -212,7 +231,9 @@ private:
     g_object_get(e, "stats", &stats, nullptr);
     gst_object_unref(e);
     Owned<GstStructure> owned(stats);
-    for (auto [field, sum] : {std::pair{"copies", &report_.copies}, {"bytes-copied", &report_.bytes_copied}, {"fence-waits", &report_.fence_waits}}) {
+    for (auto [field, sum] : {std::pair{"copies", &report_.copies},
+                              {"bytes-copied", &report_.bytes_copied},
+                              {"fence-waits", &report_.fence_waits}}) {
       guint64 value = 0;
       if (stats != nullptr && gst_structure_get_uint64(stats, field, &value)) *sum += value;
     }
@@ -228,8 +249,11 @@ private:
 } // namespace
 
 double overlap(const Box &a, const Box &b) {
-  const auto area = [](const Box &box) { return std::max(0, box.x2 - box.x1) * static_cast<double>(std::max(0, box.y2 - box.y1)); };
-  const double common = area({"", 0, std::max(a.x1, b.x1), std::max(a.y1, b.y1), std::min(a.x2, b.x2), std::min(a.y2, b.y2)});
+  const auto area = [](const Box &box) {
+    return std::max(0, box.x2 - box.x1) * static_cast<double>(std::max(0, box.y2 - box.y1));
+  };
+  const double common =
+      area({"", 0, std::max(a.x1, b.x1), std::max(a.y1, b.y1), std::min(a.x2, b.x2), std::min(a.y2, b.y2)});
   const double all = area(a) + area(b) - common;
   return all > 0 ? common / all : 0;
 }
@@ -243,17 +267,17 @@ double percentile(std::vector<double> values, double p) {
 
 Result<Report> runPhoto(const Options &options) {
   if (!std::ifstream(options.photo)) return Error{"the photograph '" + options.photo + "' cannot be read", 0, ""};
-  auto report = Run("photo", options).play("filesrc location=\"" + options.photo + "\" ! pngdec ! videoconvert ! video/x-raw,format=NV12",
-                                           "upload", "sink");
-  if (report) report->devices.insert(report->devices.begin(), "udmabuf (/dev/udmabuf)");
-  return report;
+  return Run("photo", options)
+      .play("filesrc location=\"" + options.photo + "\" ! pngdec ! videoconvert ! video/x-raw,format=NV12", "upload",
+            "sink");
 }
 
 Result<Report> runCamera(const Options &options) {
-  auto camera = lab::findCapture("vivid");
+  auto camera = lab::capturePath("vivid");
   if (!camera) return camera.error();
   auto report = Run("camera", options)
-                    .play("v4l2src name=camera device=" + *camera + " io-mode=dmabuf num-buffers=" + std::to_string(options.frames) +
+                    .play("v4l2src name=camera device=" + *camera +
+                              " io-mode=dmabuf num-buffers=" + std::to_string(options.frames) +
                               " ! video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=NV12,width=640,height=480",
                           "camera", "src");
   if (report) report->devices.insert(report->devices.begin(), "vivid (" + *camera + ")");

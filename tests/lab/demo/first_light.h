@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// The whole main job on the laboratory's devices: a picture or a camera, a neural net, a display plane, and an account of it.
+// The whole main job on the laboratory's devices: a picture or a camera, a neural net, a display plane, and an account
+// of it.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +12,11 @@
 namespace firstlight {
 
 struct Options {
-  std::string model;           // BlazeFace front, ONNX
-  std::string photo;           // PNG with a face; run `photo` only
+  std::string model;            // BlazeFace front, ONNX
+  std::string photo;            // PNG with a face; run `photo` only
   std::string display = "vkms"; // kernel driver of the display
-  unsigned frames = 60;        // run `camera` only
-  std::string picture;         // PNG of what the display showed at the end; empty: none
+  unsigned frames = 60;         // run `camera` only
+  std::string picture;          // PNG of what the display showed at the end; empty: none
 };
 
 struct Box {
@@ -29,11 +30,11 @@ double overlap(const Box &a, const Box &b);
 
 struct Report {
   std::string name;
-  unsigned frames = 0;           // that reached the sink
-  unsigned shown = 0;            // that were flipped to
-  unsigned foreign = 0;          // frames at the sink that are not, memory by memory, the ones that left the source
-  unsigned buffers = 0;          // different dma-bufs seen, by device and inode
-  std::vector<Box> boxes;        // every detection of the run
+  unsigned frames = 0;    // that reached the sink
+  unsigned shown = 0;     // that were flipped to
+  unsigned foreign = 0;   // frames at the sink that are not, memory by memory, the ones that left the source
+  unsigned buffers = 0;   // different dma-bufs seen, by device and inode
+  std::vector<Box> boxes; // every detection of the run
   uint64_t copies = 0, bytes_copied = 0, fence_waits = 0; // summed over the elements
   std::vector<std::string> devices;
   std::vector<double> latencies_ms; // frame leaves the source → flip, per shown frame

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// first-light --model FILE --photo FILE --out DIR: both runs in the laboratory; writes DIR/report.json, DIR/display.png (what the
-// display showed at the end of run `photo`) and DIR/camera.png. Exit status 1 when a run fails.
+// first-light --model FILE --photo FILE --out DIR: both runs in the laboratory; writes DIR/report.json, DIR/display.png
+// (what the display showed at the end of run `photo`) and DIR/camera.png. Exit status 1 when a run fails.
 #include <cstdio>
 #include <fstream>
 
@@ -11,11 +11,12 @@
 namespace {
 
 void summarise(const firstlight::Report &r) {
-  std::printf("%-6s  %u frames, %u shown; %zu detections; %llu copies, %llu bytes copied; %u dma-bufs, %u frames not the source's own; "
+  std::printf("%-6s  %u frames, %u shown; %zu detections; %llu copies, %llu bytes copied; %u dma-bufs, %u frames not "
+              "the source's own; "
               "latency p50 %.1f ms, p95 %.1f ms\n",
               r.name.c_str(), r.frames, r.shown, r.boxes.size(), static_cast<unsigned long long>(r.copies),
-              static_cast<unsigned long long>(r.bytes_copied), r.buffers, r.foreign, firstlight::percentile(r.latencies_ms, 0.5),
-              firstlight::percentile(r.latencies_ms, 0.95));
+              static_cast<unsigned long long>(r.bytes_copied), r.buffers, r.foreign,
+              firstlight::percentile(r.latencies_ms, 0.5), firstlight::percentile(r.latencies_ms, 0.95));
   for (const auto &box : r.boxes)
     std::printf("        %s %.2f at %d %d %d %d\n", box.label.c_str(), box.score, box.x1, box.y1, box.x2, box.y2);
 }
@@ -38,7 +39,8 @@ int main(int argc, char **argv) {
   const bool parsed = g_option_context_parse(context, &argc, &argv, &error);
   g_option_context_free(context);
   if (!parsed || model == nullptr || photo == nullptr || out == nullptr || frames < 1) {
-    std::fprintf(stderr, "first-light: %s\n", error != nullptr ? error->message : "--model, --photo and --out are needed");
+    std::fprintf(stderr, "first-light: %s\n",
+                 error != nullptr ? error->message : "--model, --photo and --out are needed");
     return 2;
   }
   const std::string folder = out;

@@ -50,13 +50,19 @@ std::string toJson(const std::vector<Report> &reports) {
       json.endObject();
     }
     json.endArray();
-    json.name("bytes_copied").value(r.bytes_copied).name("copies").value(r.copies).name("fence_waits").value(r.fence_waits);
+    json.name("bytes_copied")
+        .value(r.bytes_copied)
+        .name("copies")
+        .value(r.copies)
+        .name("fence_waits")
+        .value(r.fence_waits);
     json.name("buffers").value(uint64_t{r.buffers}).name("foreign_buffers").value(uint64_t{r.foreign});
     json.name("devices").array();
     for (const std::string &device : r.devices) json.value(device);
     json.endArray();
     json.name("latency_ms").object();
-    for (auto [name, p] : {std::pair{"p50", 0.5}, {"p95", 0.95}, {"p99", 0.99}}) json.name(name).value(percentile(r.latencies_ms, p));
+    for (auto [name, p] : {std::pair{"p50", 0.5}, {"p95", 0.95}, {"p99", 0.99}})
+      json.name(name).value(percentile(r.latencies_ms, p));
     json.endObject().endObject();
   }
   return json.endArray().endObject().text();
