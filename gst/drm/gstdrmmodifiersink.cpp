@@ -423,7 +423,9 @@ static gboolean gst_drm_modifier_sink_propose_allocation(GstBaseSink *sink, GstQ
   gst_query_add_allocation_meta(query, GST_VIDEO_META_API_TYPE, nullptr);
   auto size = static_cast<guint>(GST_VIDEO_INFO_SIZE(&parsed->info));
   GstBufferPool *pool = nullptr;
-  if (need_pool && parsed->linear() && size > 0) {
+  // A producer of dma-bufs has better memory than ours (cached, of its own device) unless we could not import it.
+  const bool keeps_its_own = parsed->memory == MemoryKind::DmaBuf && device->takesForeignMemory();
+  if (need_pool && parsed->linear() && size > 0 && !keeps_its_own) {
     pool = newDumbPool(device);
     GstStructure *config = gst_buffer_pool_get_config(pool);
     gst_buffer_pool_config_set_params(config, caps, size, kBuffersHeld, 0);

@@ -14,6 +14,7 @@
 
 #include "gst/drm/format_blob.h"
 #include "gst/drm/planning.h"
+#include "gst/zerocopy/core/dma_alloc.h"
 
 namespace gstzc {
 namespace {
@@ -200,6 +201,19 @@ Status KmsDevice::prepare() {
   }
   became_master_ |= !shared_;
   return Nothing{};
+}
+
+bool KmsDevice::takesForeignMemory() const {
+  std::call_once(foreign_once_, [this] {
+    auto allocator = DmaAllocator::open(DmaSource::Auto, "system");
+    if (!allocator) return;
+    auto page = allocator->alloc(1);
+    uint32_t handle = 0;
+    if (!page || drmPrimeFDToHandle(memoryFd(), page->fd.get(), &handle) != 0) return;
+    takes_foreign_ = true;
+    drmCloseBufferHandle(memoryFd(), handle); // of a new buffer: nobody else has this handle
+  });
+  return takes_foreign_;
 }
 
 Result<KmsSnapshot> KmsDevice::snapshot() const {

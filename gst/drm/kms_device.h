@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "gst/drm/kms_types.h"
@@ -34,6 +35,10 @@ public:
   const std::string &path() const { return path_; }
   const std::string &driver() const { return driver_; }
 
+  // Whether memory of other exporters can be imported: tried once, with a page of udmabuf or of a dma-heap. False also
+  // where no such page is to be had.
+  bool takesForeignMemory() const;
+
   // Reads everything anew, including the connectors' state (which may probe the outputs).
   Result<KmsSnapshot> snapshot() const;
 
@@ -45,6 +50,8 @@ private:
   bool shared_ = false;
   bool became_master_ = false; // by us, not by the application before
   std::string path_, driver_;
+  mutable std::once_flag foreign_once_;
+  mutable bool takes_foreign_ = false;
 };
 
 // Properties of one KMS object with their present values.

@@ -17,6 +17,7 @@
 #include "tests/lab/support/capture.h"
 #include "tests/lab/support/card.h"
 #include "tests/lab/support/image.h"
+#include "tests/lab/support/memory.h"
 #include "tests/lab/support/writeback.h"
 
 namespace lab = gstzc::lab;
@@ -60,14 +61,6 @@ std::vector<BufferId> identities(GstBuffer *buffer) {
   return ids;
 }
 
-// The part of the kernel that a dma-buf comes from, by its own word: "udmabuf", "system", "vkms"…
-std::string exporter(int fd) {
-  std::ifstream info("/proc/self/fdinfo/" + std::to_string(fd));
-  for (std::string key, value; info >> key && std::getline(info >> std::ws, value);)
-    if (key == "exp_name:") return value;
-  return "unknown";
-}
-
 // What passes by at the two ends of a pipeline.
 class Witness {
 public:
@@ -102,7 +95,7 @@ private:
     std::lock_guard lock(witness->mutex_);
     witness->sources_.push_back(identities(buffer));
     GstMemory *memory = gst_buffer_peek_memory(buffer, 0);
-    if (gst_is_dmabuf_memory(memory)) witness->exporters_.insert(exporter(gst_dmabuf_memory_get_fd(memory)));
+    if (gst_is_dmabuf_memory(memory)) witness->exporters_.insert(lab::exporter(gst_dmabuf_memory_get_fd(memory)));
     witness->left_source_[GST_BUFFER_PTS(buffer)] = monotonicNow();
     return GST_PAD_PROBE_OK;
   }

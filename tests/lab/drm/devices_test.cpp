@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // drmmodifiersink on displays QEMU shows, and on displays that refuse.
+#include <gst/allocators/allocators.h>
 #include <gst/analytics/analytics.h>
 #include <gtest/gtest.h>
 #include <grp.h>
@@ -8,6 +9,7 @@
 #include "gst/drm/kms_device.h"
 #include "tests/lab/drm/player.h"
 #include "tests/lab/support/card.h"
+#include "tests/lab/support/memory.h"
 #include "tests/lab/support/vkms_instance.h"
 
 using namespace gstzc;
@@ -91,6 +93,23 @@ TEST(Virtio, ForeignDmaBufIsOneErrorWithTheErrno) {
   for (const char *part : {"ENODEV", "(19)", "virtio_gpu", "allow-copy=true"})
     EXPECT_NE(player.errors().find(part), std::string::npos) << player.errors();
   EXPECT_EQ(player.stat("copies"), 0u);
+}
+
+// A producer of dma-bufs keeps its own memory unless the display could not import it.
+TEST(Pools, AreOfferedForDmaBufsWhereForeignOnesAreRefused) {
+  for (const auto &[driver, memory] :
+       {std::pair{"vkms", "udmabuf"}, {"bochs-drm", "udmabuf"}, {"virtio_gpu", "virtio_gpu"}}) {
+    Player player(kTest640 + std::string(" ! dmabufupload") + sinkOn(driver));
+    std::string seen;
+    player.at_sink = [&](GstBuffer *buffer) {
+      GstMemory *first = gst_buffer_peek_memory(buffer, 0);
+      seen = gst_is_dmabuf_memory(first) ? exporter(gst_dmabuf_memory_get_fd(first)) : "no dma-buf";
+    };
+    ASSERT_TRUE(player.play());
+    ASSERT_TRUE(player.ended()) << player.errors();
+    EXPECT_EQ(seen, memory) << driver;
+    EXPECT_EQ(player.stat("copies"), 0u);
+  }
 }
 
 TEST(Virtio, AllowedCopiesAreCounted) {

@@ -2,6 +2,7 @@
 #include "tests/lab/support/memory.h"
 
 #include <cerrno>
+#include <fstream>
 #include <string>
 #include <utility>
 
@@ -44,6 +45,13 @@ Result<UniqueFd> allocateHeap(size_t size, const char *heap) {
   if (ioctl(device.get(), DMA_HEAP_IOCTL_ALLOC, &request) != 0)
     return Error{std::string("allocate ") + std::to_string(request.len) + " bytes of " + heap, errno, ""};
   return UniqueFd(static_cast<int>(request.fd));
+}
+
+std::string exporter(int fd) {
+  std::ifstream info("/proc/self/fdinfo/" + std::to_string(fd));
+  for (std::string key, value; info >> key && std::getline(info >> std::ws, value);)
+    if (key == "exp_name:") return value;
+  return "unknown";
 }
 
 Result<Mapping> Mapping::create(int fd, size_t size) {

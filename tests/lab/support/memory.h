@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 #include "gst/zerocopy/core/result.h"
 #include "gst/zerocopy/core/unique_fd.h"
@@ -13,6 +14,9 @@ namespace gstzc::lab {
 // A dma-buf of at least `size` bytes (whole pages), zeroed.
 Result<UniqueFd> allocateUdmabuf(size_t size);
 Result<UniqueFd> allocateHeap(size_t size, const char *heap = "/dev/dma_heap/system");
+
+// The part of the kernel that a dma-buf comes from, by its own word: "udmabuf", "vivid", "virtio_gpu"…
+std::string exporter(int fd);
 
 // A mapping of the first `size` bytes for reading and writing. Bracketing accesses is the caller's business.
 class Mapping {
