@@ -11,6 +11,8 @@
 
 namespace gstzc {
 
+using namespace std::chrono_literals;
+
 int KmsCommitPort::commit(const ScreenState &state, UniqueFd *flipped) {
   AtomicRequest request;
   addState(request, snapshot_, output_, state);
@@ -150,6 +152,7 @@ void Committer::commitPending(std::unique_lock<std::mutex> &lock) {
   committing_ = true;
   UniqueFd flip;
   lock.unlock();
+  const auto committed_at = Clock::now();
   const int rc = port_->commit(frame->state, &flip);
   lock.lock();
   committing_ = false;
@@ -159,6 +162,7 @@ void Committer::commitPending(std::unique_lock<std::mutex> &lock) {
     busy_since_.reset();
     in_flight_ = std::move(frame);
     flip_ = std::move(flip);
+    committed_at_ = committed_at;
     flip_deadline_ = now + limits_.flip;
   } else {
     if (pending_) { // a newer one came meanwhile
@@ -192,7 +196,10 @@ void Committer::commitPending(std::unique_lock<std::mutex> &lock) {
 }
 
 void Committer::finishFlip(std::unique_lock<std::mutex> &lock) {
-  const int64_t when = port_->flipTime(flip_.get());
+  const auto nanoseconds = [](Clock::time_point t) { return int64_t{t.time_since_epoch() / 1ns}; };
+  int64_t when = port_->flipTime(flip_.get());
+  // A CRTC that was off may answer its first commit with the time of its last vertical blank, long ago.
+  if (when >= 0 && when < nanoseconds(committed_at_)) when = nanoseconds(Clock::now());
   flip_.reset();
   if (when < 0) {
     fail(lock, Error{"a commit ended without a flip", static_cast<int>(-when),

@@ -59,7 +59,7 @@ public:
     std::chrono::milliseconds busy{10000}; // how long the kernel may go on saying EBUSY to one frame
     std::chrono::milliseconds retry{2};    // between attempts while it does
   };
-  // Called on the committer's thread, without locks.
+  // Called on the committer's thread, without locks. flip_ns: CLOCK_MONOTONIC, never before the commit.
   struct Events {
     std::function<void(const DisplayFrame &, uint64_t flip_ns)> flipped;
     std::function<void(const Error &)> failed; // once; afterwards every submit() fails
@@ -86,7 +86,7 @@ public:
   Counters counters() const;
 
 private:
-  using Clock = std::chrono::steady_clock;
+  using Clock = std::chrono::steady_clock; // CLOCK_MONOTONIC, as the kernel's flip times
   void run();
   void commitPending(std::unique_lock<std::mutex> &lock);
   void finishFlip(std::unique_lock<std::mutex> &lock);
@@ -102,7 +102,7 @@ private:
   std::shared_ptr<DisplayFrame> shown_, in_flight_, pending_;
   bool committing_ = false; // pending_ is in the hands of the thread
   UniqueFd flip_;
-  Clock::time_point flip_deadline_, retry_at_;
+  Clock::time_point committed_at_, flip_deadline_, retry_at_;
   std::optional<Clock::time_point> busy_since_;
   std::optional<Error> failed_;
   bool stopping_ = false, interrupted_ = false;

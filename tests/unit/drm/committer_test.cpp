@@ -73,15 +73,16 @@ private:
 
 struct Fixture : testing::Test {
   Kernel kernel;
-  std::vector<uint64_t> flipped;
+  std::vector<uint64_t> flipped, flip_times;
   std::vector<Error> failures;
   std::unique_ptr<Committer> committer;
 
   void start(Committer::Limits limits = {}) {
     Committer::Events events;
-    events.flipped = [this](const DisplayFrame &frame, uint64_t) {
+    events.flipped = [this](const DisplayFrame &frame, uint64_t time) {
       const std::lock_guard lock(kernel.mutex);
       flipped.push_back(frame.pts);
+      flip_times.push_back(time);
       kernel.changed.notify_all();
     };
     events.failed = [this](const Error &error) {
@@ -104,6 +105,28 @@ struct Fixture : testing::Test {
     return kernel.commits[i].planes[0].source.x;
   }
 };
+
+uint64_t now() { return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch() / 1ns); }
+
+TEST_F(Fixture, FlipTimesAreTheKernels) {
+  kernel.flip_time = static_cast<int64_t>(now() + 1000000000);
+  start();
+  ASSERT_TRUE(committer->submit(frame(1), true));
+  ASSERT_TRUE(committer->drain());
+  EXPECT_EQ(flip_times, std::vector<uint64_t>{static_cast<uint64_t>(kernel.flip_time)});
+}
+
+// as vkms answers the commit that switches it on
+TEST_F(Fixture, AFlipTimeBeforeTheCommitIsNotBelieved) {
+  kernel.flip_time = 1000;
+  start();
+  const uint64_t before = now();
+  ASSERT_TRUE(committer->submit(frame(1), true));
+  ASSERT_TRUE(committer->drain());
+  ASSERT_EQ(flip_times.size(), 1u);
+  EXPECT_GE(flip_times[0], before);
+  EXPECT_LE(flip_times[0], now());
+}
 
 TEST_F(Fixture, ShowsFramesInOrder) {
   start();
