@@ -125,7 +125,6 @@ static GType resize_get_type() {
 }
 
 // --- results
-// ----------------------------------------------------------------------------------------------------------
 
 static void post_error_once(GstFenceInfer *self, GQuark domain, gint code, const Error &error) {
   GST_OBJECT_LOCK(self);
@@ -200,7 +199,6 @@ static GstBuffer *infer_frame(GstFenceInfer *self, GstBuffer *buffer, GstFlowRet
 }
 
 // --- source-pad task
-// --------------------------------------------------------------------------------------------------
 
 static bool use_caps(GstFenceInfer *self, const GstCaps *caps) {
   auto parsed = parseFrameCaps(caps);
@@ -288,7 +286,6 @@ static void gst_fence_infer_loop(gpointer data) {
 }
 
 // --- pads
-// ---------------------------------------------------------------------------------------------------------------
 
 // Drops what waits; events that stay on a pad are kept for the next buffers where the stream goes on (flush).
 static void drop_queued(GstFenceInfer *self, bool goes_on) {
@@ -453,7 +450,6 @@ static gboolean gst_fence_infer_src_activate_mode(GstPad *pad, GstObject *parent
 }
 
 // --- states
-// -------------------------------------------------------------------------------------------------------------
 
 static void post_load_error(GstFenceInfer *self, const LoadError &failure) {
   const std::string text = failure.error.message();
@@ -519,7 +515,6 @@ static GstStateChangeReturn gst_fence_infer_change_state(GstElement *element, Gs
 }
 
 // --- properties
-// -----------------------------------------------------------------------------------------------------------
 
 static GstStructure *stats_structure(State *s) {
   std::lock_guard lock(s->stats_mutex);
@@ -595,7 +590,6 @@ static void gst_fence_infer_get_property(GObject *object, guint id, GValue *valu
 }
 
 // --- type
-// -----------------------------------------------------------------------------------------------------------------
 
 // The three notations, dma-bufs first: DMA_DRM (linear), DMABuf with a plain format, system memory.
 static GstCaps *template_caps() {

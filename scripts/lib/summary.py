@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: LGPL-2.1-or-later
 """summary.py SUITE=LOG…: counts what `meson test` ran and says why anything was skipped.
 
-LOG is a testlog.json of meson (one object a line), or the word passed or failed. Programs of GoogleTest count by their cases,
+LOG is a testlog.json of meson (one object a line), the word passed or failed, or `skipped: REASON`. Programs of GoogleTest count by their cases,
 others as one. A program that failed without a failed case (a crash, a time-out) is one failure. Ends with the line
 `N passed, N failed[, N skipped]` and status 1 if anything failed or nothing ran.
 """
@@ -40,6 +40,10 @@ def main(logs):
             if log == "failed":
                 print(f"FAILED  {suite}")
             continue
+        if log.startswith("skipped: "):
+            skipped += 1
+            print(f"SKIPPED {suite}: {log.removeprefix('skipped: ')}")
+            continue
         try:
             with open(log, encoding="utf-8") as file:
                 programs = [json.loads(line) for line in file]
@@ -74,7 +78,7 @@ def main(logs):
                 failed += 1
                 print(f"FAILED  {suite}: {name}: {program['result'].lower()}, exit status {program['returncode']}")
     print(f"{passed} passed, {failed} failed" + (f", {skipped} skipped" if skipped else ""))
-    return 1 if failed or not passed else 0
+    return 1 if failed or not (passed or skipped) else 0
 
 
 if __name__ == "__main__":
