@@ -65,7 +65,7 @@ ensure_build () {
   [ "$env_kind" = made ] || [ -n "${CI:-}" ] || options=() # a newer compiler than ours may warn of more
   if [ "${1:-}" = asan ]; then
     build=$top/build/$env_kind-asan
-    options+=(-Db_sanitize=address,undefined -Db_lundef=false)
+    options+=(-Db_sanitize=address,undefined -Db_lundef=false -Dlab=disabled)
     what="gst-zerocopy with sanitizers"
   fi
   stamp=$env_kind; [ "$env_kind" != made ] || stamp=$(root_dir)
