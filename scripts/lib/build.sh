@@ -40,6 +40,8 @@ prepare_environment () {
   case $env_kind in
     native)
       if ! in_made_root; then
+        native_candidate || die "this machine's packages have no GStreamer >= $gst_required (Debian 13 has). \
+Leave the choice to the scripts (no --native, no GSTZC_ENV): they build in a Debian 13 root of their own"
         missing=$(missing_native_packages)
         if [ -n "$missing" ]; then
           am_root || die "packages are missing: $missing. Install them with: sudo apt-get install --no-install-recommends $missing
