@@ -18,18 +18,23 @@ bind () { # a directory or file of the machine, visible in the root under the sa
 
 # A directory of the system (usr, etc, var, run) is the root's; a path below it that the caller works in is bound singly.
 of_the_system () {
-  case $1 in /bin | /boot | /dev | /etc | /lib* | /proc | /run | /sbin | /sys | /usr | /var) return 0 ;; esac
+  case $1 in /bin | /boot | /dev | /etc | /lib | /lib32 | /lib64 | /libx32 | /proc | /run | /sbin | /sys | /usr | /var) return 0 ;; esac
   return 1
 }
-bind_if_hidden () { of_the_system "/$(printf '%s' "$1" | cut -d/ -f2)" && bind "$1"; return 0; }
+below_the_system () { of_the_system "/$(printf '%s' "$1" | cut -d/ -f2)"; }
+# nothing of the root's is there: at most the empty place that an earlier run bound something to
+unused () { [ ! -e "$root$1" ] || { [ -f "$root$1" ] && [ ! -s "$root$1" ]; } || { [ -d "$root$1" ] && [ -z "$(ls -A "$root$1")" ]; }; }
+bind_if_hidden () { if [ -n "$1" ] && below_the_system "$1" && unused "$1"; then bind "$1"; fi; }
 
 for dir in /*; do
   if [ -d "$dir" ] && [ ! -L "$dir" ] && [ "$dir" != /lost+found ] && ! of_the_system "$dir"; then bind "$dir"; fi
 done
-for dir in "$cwd" "$clone" /var/tmp "${XDG_RUNTIME_DIR:-}" "${XDG_CACHE_HOME:-}"; do [ -z "$dir" ] || bind_if_hidden "$dir"; done
+mkdir -p "$GSTZC_CACHE"
+for dir in "$clone" "$GSTZC_CACHE" /var/tmp; do if below_the_system "$dir"; then bind "$dir"; fi; done
+for dir in "${HOME:-}" "${TMPDIR:-}" "${XDG_RUNTIME_DIR:-}" "$cwd"; do bind_if_hidden "$dir"; done
 for arg in "$@"; do # files named by absolute path, alone or as the value of a property
   path=${arg#*=}
-  case $path in /*) if [ -e "$path" ] && [ ! -e "$root$path" ]; then bind_if_hidden "$path"; fi ;; esac
+  case $path in /*) if [ -e "$path" ]; then bind_if_hidden "$path"; fi ;; esac
 done
 for dir in /proc /sys /dev; do mount --rbind "$dir" "$root$dir"; done
 [ ! -e /etc/resolv.conf ] || { : >> "$root/etc/resolv.conf"; mount --bind "$(readlink -f /etc/resolv.conf)" "$root/etc/resolv.conf"; }
