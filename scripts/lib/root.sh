@@ -19,7 +19,7 @@ as_root_of_tree () {
 ensure_root () {
   local dir lock
   dir=$(root_dir)
-  [ -d "$dir" ] && return
+  if [ -d "$dir" ]; then touch "$dir" && return; fi # the time of its last use, for remove_unused_roots
   need mmdebstrap mmdebstrap "makes the Debian 13 root in $cache"
   am_root || need newuidmap uidmap "lets an ordinary user make the Debian 13 root"
   mkdir -p "$cache"
@@ -32,6 +32,7 @@ ensure_root () {
       bash "$top/scripts/lib/root-make.sh" "$dir.partial" || die "the Debian 13 root could not be made (its log is above)"
     mv "$dir.partial" "$dir" || die "$dir.partial could not be renamed"
     trap - EXIT
+    remove_unused_roots
   fi
   flock -u "$lock"
 }
@@ -41,6 +42,14 @@ remove_partial_roots () {
   local dir
   for dir in "$cache"/root-*.partial; do
     [ ! -e "$dir" ] || step "remove an unfinished root" as_root_of_tree rm -rf --one-file-system "$dir"
+  done
+}
+
+# roots of other package lists that nobody has entered for a month; called with the lock held
+remove_unused_roots () {
+  local dir
+  find "$cache" -mindepth 1 -maxdepth 1 -type d -name 'root-*' -mtime +30 | while IFS= read -r dir; do
+    step "remove a root unused for a month" as_root_of_tree rm -rf --one-file-system "$dir"
   done
 }
 
