@@ -44,6 +44,7 @@ def laboratory(accel, directory, share, agent_fd, qmp_fd):
         if name not in without:
             args += ["-device", f"{device},id={name}"]
     for tag, path, readonly in (("root", "/", ",readonly=on"), ("share", share, "")):
+        path = str(path).replace(",", ",,")  # a comma ends a value
         args += ["-fsdev", f"local,id={tag},path={path},security_model=none,multidevs=remap{readonly}",
                  "-device", f"virtio-9p-pci,fsdev={tag},mount_tag={tag}"]
     return args + ["-device", "virtio-serial-pci", "-chardev", f"socket,id=agent,fd={agent_fd}",

@@ -55,7 +55,9 @@ class Server:
                 await asyncio.wait_for(self.stopping.wait(), 1)
             except TimeoutError:
                 now = time.monotonic()
-                if not self.active and (now - self.idle_since > config.IDLE_LIMIT or now - self.started > config.LIFETIME):
+                # an old server still waits a little: a client that has its job's name comes back to run it
+                limit = config.IDLE_LIMIT if now - self.started < config.LIFETIME else min(config.IDLE_LIMIT, 5)
+                if not self.active and now - self.idle_since > limit:
                     return
 
     async def client(self, reader, writer):

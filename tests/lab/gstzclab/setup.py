@@ -43,9 +43,11 @@ def _make(directory):
     version = config.kernel_version()
     directory.mkdir(parents=True, exist_ok=True)
     # the unfinished parts lie beside their places, so that a name in the laboratory always means a complete file
-    with tempfile.TemporaryDirectory(prefix="setup-", dir=directory) as work:
+    # kbuild takes no path with a space or a colon, which the cache directory's may have
+    with tempfile.TemporaryDirectory(prefix="setup-", dir=directory) as work, \
+            tempfile.TemporaryDirectory(prefix="gst-zerocopy-lab-", dir="/var/tmp") as tree:
         work = Path(work)
-        modules = _build_modules(version, work)
+        modules = _build_modules(version, Path(tree))
         _initramfs(version, modules, work)
         shutil.copyfile(f"/boot/vmlinuz-{version}", work / "vmlinuz")
         _registry(work / "registry.bin")
@@ -63,12 +65,10 @@ def _run(command, **options):
     return done.stdout
 
 
-def _build_modules(version, work):
+def _build_modules(version, tree):
     """vkms and sw_sync, which Debian's kernels leave out, from Debian's own source package of the same version."""
     kbuild = f"/lib/modules/{version}/build"
     source = "/usr/src/linux-source-" + re.match(r"\d+\.\d+", version)[0] + ".tar.xz"
-    tree = work / "linux"
-    tree.mkdir()
     _run(["tar", "-xf", source, "--strip-components=1", "--wildcards", "*/drivers/gpu/drm/vkms/*", "*/drivers/dma-buf/*"],
          cwd=tree)
     vkms = tree / "drivers/gpu/drm/vkms"

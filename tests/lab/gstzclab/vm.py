@@ -30,6 +30,7 @@ class Machine:
         self.last_heard = time.monotonic()
         self.tasks = []
         self.qmp_turn = asyncio.Lock()
+        self.qmp_commands = 0
         self.ready = asyncio.get_running_loop().create_future()
         self.agent = self.qmp = None
 
@@ -172,10 +173,10 @@ class Machine:
         reader, writer = self.qmp
         async with self.qmp_turn:
             for step in ({"execute": "qmp_capabilities"}, {"execute": name, "arguments": arguments}):
-                writer.write(json.dumps(step).encode())
-                while True:
+                self.qmp_commands += 1  # an answer that comes after its time-out is not the next command's
+                writer.write(json.dumps(step | {"id": self.qmp_commands}).encode())
+                answer = {}
+                while answer.get("id") != self.qmp_commands:
                     answer = json.loads(await reader.readline())
-                    if "error" in answer and step["execute"] == name:
-                        raise LabError(answer["error"]["desc"])
-                    if "return" in answer or "error" in answer:
-                        break
+                if "error" in answer and step["execute"] == name:
+                    raise LabError(answer["error"]["desc"])
