@@ -275,13 +275,15 @@ Result<Committer::Submitted> Display::show(std::shared_ptr<Framebuffer> fb, cons
   if (overlay) {
     std::erase_if(frame->state.planes, [&](const PlaneUse &use) { return use.plane == overlay->plane; });
     frame->state.planes.push_back(*overlay);
-    boxes_shown_ += overlay->fb ? request.boxes.size() : 0;
   }
   frame->keep = request.keep;
   frame->pts = request.pts;
   frame->identity = request.source.key.buffers[0];
   auto submitted = committer_->submit(std::move(frame), request.wait);
-  if (submitted && *submitted == Committer::Submitted::Accepted) plan_->modeset_due = false;
+  if (submitted && *submitted == Committer::Submitted::Accepted) {
+    plan_->modeset_due = false;
+    if (overlay && overlay->fb) boxes_shown_ += request.boxes.size();
+  }
   return submitted;
 }
 

@@ -520,13 +520,8 @@ static Result<Committer::Submitted> show_buffer(GstDrmModifierSink *self, GstBuf
   return state->display->show(std::move(*imported), request);
 }
 
+// GST_FLOW_FLUSHING: interrupted, the frame was not taken.
 static GstFlowReturn show(GstDrmModifierSink *self, GstBuffer *buffer) {
-  SinkState *state = self->state;
-  if (!state->display || !state->have_caps) return GST_FLOW_NOT_NEGOTIATED;
-  {
-    const std::lock_guard lock(state->mutex);
-    ++state->stats.frames;
-  }
   auto shown = show_buffer(self, buffer);
   if (!shown) {
     post_error(self, shown.error());
@@ -535,11 +530,19 @@ static GstFlowReturn show(GstDrmModifierSink *self, GstBuffer *buffer) {
   return *shown == Committer::Submitted::Interrupted ? GST_FLOW_FLUSHING : GST_FLOW_OK;
 }
 
+static bool begin_frame(SinkState *state) {
+  if (!state->display || !state->have_caps) return false;
+  const std::lock_guard lock(state->mutex);
+  ++state->stats.frames;
+  return true;
+}
+
 static GstFlowReturn gst_drm_modifier_sink_preroll(GstBaseSink *sink, GstBuffer *buffer) {
   GstDrmModifierSink *self = SELF(sink);
   gboolean wanted = TRUE;
   g_object_get(self, "show-preroll-frame", &wanted, nullptr);
   if (!wanted) return GST_FLOW_OK;
+  if (!begin_frame(self->state)) return GST_FLOW_NOT_NEGOTIATED;
   const GstFlowReturn flow = show(self, buffer);
   if (flow == GST_FLOW_OK) gst_buffer_replace(&self->state->prerolled, buffer);
   return flow;
@@ -549,7 +552,14 @@ static GstFlowReturn gst_drm_modifier_sink_render(GstBaseSink *sink, GstBuffer *
   GstDrmModifierSink *self = SELF(sink);
   const bool on_screen = self->state->prerolled == buffer;
   gst_clear_buffer(&self->state->prerolled);
-  return on_screen ? GST_FLOW_OK : show(self, buffer);
+  if (on_screen) return GST_FLOW_OK;
+  if (!begin_frame(self->state)) return GST_FLOW_NOT_NEGOTIATED;
+  GstFlowReturn flow;
+  // Interrupted by a pause the frame is the one to go on with: upstream would stop for good if it were told of
+  // flushing.
+  while ((flow = show(self, buffer)) == GST_FLOW_FLUSHING)
+    if (flow = gst_base_sink_wait_preroll(sink); flow != GST_FLOW_OK) return flow;
+  return flow;
 }
 
 static gboolean gst_drm_modifier_sink_event(GstBaseSink *sink, GstEvent *event) {

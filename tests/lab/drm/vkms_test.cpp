@@ -449,6 +449,27 @@ TEST_F(Vkms, FlushSeeksAndPauses) {
   EXPECT_TRUE(player.stop());
 }
 
+// The sink waits for the display all the time: a pause interrupts that wait, and the stream goes on afterwards.
+TEST_F(Vkms, PausesWhileTheDisplayIsTheBottleneck) {
+  Player player("videotestsrc ! video/x-raw,width=64,height=48,format=NV12,framerate=240/1" + sink_ + "mode=64x48@5");
+  const auto more = [&](size_t n) {
+    const size_t before = player.flips().size();
+    for (int k = 0; k < 1000 && player.flips().size() < before + n; ++k) std::this_thread::sleep_for(10ms);
+    return player.flips().size() >= before + n;
+  };
+  player.start();
+  ASSERT_TRUE(more(3));
+  for (int i = 0; i < 3; ++i) {
+    gst_element_set_state(player.pipeline(), GST_STATE_PAUSED);
+    ASSERT_EQ(gst_element_get_state(player.pipeline(), nullptr, nullptr, 20 * GST_SECOND), GST_STATE_CHANGE_SUCCESS);
+    std::this_thread::sleep_for(500ms); // what was on its way is on screen
+    player.start();
+    ASSERT_TRUE(more(4)) << "after pause " << i << ": " << player.stat("frames") << " frames";
+  }
+  EXPECT_EQ(player.stat("dropped"), 0u);
+  EXPECT_TRUE(player.stop());
+}
+
 TEST_F(Vkms, CapsThatChangeWhilePlaying) {
   // the first source ends, the second goes on in another format and size
   Player player(
