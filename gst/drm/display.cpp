@@ -63,6 +63,8 @@ Status Display::close() {
   committer_.reset();
   boxes_.reset();
   importer_->clear();
+  // buffers of our pool may keep the device for as long as anybody likes
+  device_->dropMaster();
   return result;
 }
 

@@ -181,8 +181,11 @@ Result<std::shared_ptr<KmsDevice>> KmsDevice::fromFd(int fd) {
   return device;
 }
 
-KmsDevice::~KmsDevice() {
+KmsDevice::~KmsDevice() { dropMaster(); }
+
+void KmsDevice::dropMaster() {
   if (became_master_) drmDropMaster(fd_.get());
+  became_master_ = false;
 }
 
 Status KmsDevice::prepare() {

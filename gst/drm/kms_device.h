@@ -39,6 +39,9 @@ public:
   // where no such page is to be had.
   bool takesForeignMemory() const;
 
+  // Lets others become master where it was us who did; for users of its memory the device works on.
+  void dropMaster();
+
   // Reads everything anew, including the connectors' state (which may probe the outputs).
   Result<KmsSnapshot> snapshot() const;
 

@@ -119,6 +119,27 @@ TEST(Pools, AreOfferedForDmaBufsWhereForeignOnesAreRefused) {
   }
 }
 
+// Whoever keeps a frame of the sink's pool keeps its memory, not the display.
+TEST(Pools, AFrameKeptBeyondTheEndKeepsNobodyOut) {
+  for (const char *driver : {"vkms", "bochs-drm", "virtio_gpu"}) {
+    GstSample *kept = nullptr;
+    {
+      Player player(kTest640 + sinkOn(driver));
+      ASSERT_TRUE(player.play());
+      ASSERT_TRUE(player.ended()) << player.errors();
+      g_object_get(player.sink(), "last-sample", &kept, nullptr);
+      ASSERT_TRUE(player.stop());
+    }
+    ASSERT_NE(kept, nullptr);
+    GstMemory *memory = gst_buffer_peek_memory(gst_sample_get_buffer(kept), 0);
+    EXPECT_TRUE(gst_is_dmabuf_memory(memory)) << "not of the pool";
+    Player player(kTest640 + sinkOn(driver));
+    ASSERT_TRUE(player.play());
+    EXPECT_TRUE(player.ended()) << player.errors();
+    gst_sample_unref(kept);
+  }
+}
+
 TEST(Virtio, AllowedCopiesAreCounted) {
   Player player(kCamera640 + sinkOn("virtio_gpu") + "allow-copy=true sync=false");
   ASSERT_TRUE(player.play());
