@@ -426,17 +426,12 @@ static gboolean gst_drm_modifier_sink_propose_allocation(GstBaseSink *sink, GstQ
   // A producer of dma-bufs has better memory than ours (cached, of its own device) unless we could not import it.
   const bool keeps_its_own = parsed->memory == MemoryKind::DmaBuf && device->takesForeignMemory();
   if (need_pool && parsed->linear() && size > 0 && !keeps_its_own) {
-    pool = newDumbPool(device);
-    GstStructure *config = gst_buffer_pool_get_config(pool);
-    gst_buffer_pool_config_set_params(config, caps, size, kBuffersHeld, 0);
-    gst_buffer_pool_config_add_option(config, GST_BUFFER_POOL_OPTION_VIDEO_META);
-    if (gst_buffer_pool_set_config(pool, config)) {
-      config = gst_buffer_pool_get_config(pool);
-      gst_buffer_pool_config_get_params(config, nullptr, &size, nullptr, nullptr);
-      gst_structure_free(config);
+    // not configured: whether it can deal with GstVideoMeta is the user's to say
+    if (auto bytes = dumbFrameSize(device, parsed->info)) {
+      size = *bytes;
+      pool = newDumbPool(device);
     } else {
-      GST_INFO_OBJECT(self, "the device has no memory for these frames, no pool is offered");
-      gst_clear_object(&pool);
+      GST_INFO_OBJECT(self, "no pool is offered: %s", bytes.error().message().c_str());
     }
   }
   gst_query_add_allocation_pool(query, pool, size, kBuffersHeld, 0);
@@ -456,6 +451,7 @@ static Result<GstBuffer *> copy_frame(GstDrmModifierSink *self, GstBuffer *buffe
     GstStructure *config = gst_buffer_pool_get_config(pool);
     gst_buffer_pool_config_set_params(config, caps, static_cast<guint>(GST_VIDEO_INFO_SIZE(&state->caps.info)),
                                       kBuffersHeld, 0);
+    gst_buffer_pool_config_add_option(config, GST_BUFFER_POOL_OPTION_VIDEO_META);
     if (gst_buffer_pool_set_config(pool, config) && gst_buffer_pool_set_active(pool, TRUE))
       state->copy_pool = pool;
     else

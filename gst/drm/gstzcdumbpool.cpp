@@ -76,10 +76,16 @@ bool applyPitch(GstVideoInfo &info, uint32_t pitch, uint64_t size) {
   return offset <= size;
 }
 
-Status probeDumbPool(const std::shared_ptr<KmsDevice> &device, const GstVideoInfo &info) {
+bool sameLayout(const GstVideoInfo &a, const GstVideoInfo &b) {
+  const auto planes = GST_VIDEO_INFO_N_PLANES(&a);
+  return planes == GST_VIDEO_INFO_N_PLANES(&b) && std::equal(a.offset, a.offset + planes, b.offset) &&
+         std::equal(a.stride, a.stride + planes, b.stride);
+}
+
+Result<guint> dumbFrameSize(const std::shared_ptr<KmsDevice> &device, const GstVideoInfo &info) {
   auto frame = allocate(device, info);
   if (!frame) return frame.error();
-  return Nothing{};
+  return static_cast<guint>(frame->size);
 }
 
 namespace {
@@ -121,6 +127,11 @@ static gboolean gst_zc_dumb_pool_set_config(GstBufferPool *pool, GstStructure *c
   auto frame = gstzc::allocate(self->state->device, parsed->info);
   if (!frame) {
     GST_WARNING_OBJECT(self, "%s", frame.error().message().c_str());
+    return FALSE;
+  }
+  if (!gst_buffer_pool_config_has_option(config, GST_BUFFER_POOL_OPTION_VIDEO_META) &&
+      !gstzc::sameLayout(frame->info, parsed->info)) {
+    GST_WARNING_OBJECT(self, "the device's layout of %" GST_PTR_FORMAT " takes users of GstVideoMeta", caps);
     return FALSE;
   }
   self->state->info = frame->info;

@@ -27,11 +27,15 @@ DumbLayout dumbLayout(const GstVideoInfo &info);
 // `size` bytes.
 bool applyPitch(GstVideoInfo &info, uint32_t pitch, uint64_t size);
 
+// A frame laid out like `a` is one of `b`: same planes, offsets and strides.
+bool sameLayout(const GstVideoInfo &a, const GstVideoInfo &b);
+
 // Buffers with one dma-buf memory (so that both DMABuf and system memory caps may carry them) and a GstVideoMeta. They
-// live on after pool and device are closed.
+// live on after pool and device are closed. A configuration without the option for that meta is refused where the
+// device's layout is not the one the caps have by default: its user would write a sheared picture.
 GstBufferPool *newDumbPool(std::shared_ptr<KmsDevice> device);
 
-// Frames of this layout can be had from that device.
-Status probeDumbPool(const std::shared_ptr<KmsDevice> &device, const GstVideoInfo &info);
+// Bytes of such a frame in memory of that device; an error where it has none for it.
+Result<guint> dumbFrameSize(const std::shared_ptr<KmsDevice> &device, const GstVideoInfo &info);
 
 } // namespace gstzc

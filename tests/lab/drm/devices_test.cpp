@@ -140,6 +140,44 @@ TEST(Pools, AFrameKeptBeyondTheEndKeepsNobodyOut) {
   }
 }
 
+// By default 47 rows of luma are 48 long; the kernel's framebuffer has no such gap.
+constexpr const char *kOddNv12 = "video/x-raw,format=NV12,width=64,height=47";
+
+TEST(Pools, OtherLayoutsThanTheDefaultTakeTheMeta) {
+  Player player("appsrc" + sinkOn("vkms"));
+  player.start();
+  GstPad *pad = gst_element_get_static_pad(player.sink(), "sink");
+  const auto takes = [&](const char *text, bool with_meta) {
+    GstCaps *caps = gst_caps_from_string(text);
+    GstQuery *query = gst_query_new_allocation(caps, TRUE);
+    GstBufferPool *pool = nullptr;
+    guint size = 0;
+    EXPECT_TRUE(gst_pad_query(pad, query));
+    gst_query_parse_nth_allocation_pool(query, 0, &pool, &size, nullptr, nullptr);
+    EXPECT_NE(pool, nullptr);
+    GstStructure *config = gst_buffer_pool_get_config(pool);
+    gst_buffer_pool_config_set_params(config, caps, size, 1, 0);
+    if (with_meta) gst_buffer_pool_config_add_option(config, GST_BUFFER_POOL_OPTION_VIDEO_META);
+    const bool result = gst_buffer_pool_set_config(pool, config);
+    gst_object_unref(pool);
+    gst_query_unref(query);
+    gst_caps_unref(caps);
+    return result;
+  };
+  EXPECT_TRUE(takes(kOddNv12, true));
+  EXPECT_FALSE(takes(kOddNv12, false));
+  EXPECT_TRUE(takes("video/x-raw,format=NV12,width=64,height=48", false));
+  gst_object_unref(pad);
+}
+
+TEST(Pools, CopiesOfSuchFramesAreMade) {
+  Player player(std::string("videotestsrc num-buffers=3 ! ") + kOddNv12 + " ! identity drop-allocation=true" +
+                sinkOn("vkms") + "allow-copy=true sync=false");
+  ASSERT_TRUE(player.play());
+  EXPECT_TRUE(player.ended()) << player.errors();
+  EXPECT_EQ(player.stat("copies"), 3u);
+}
+
 TEST(Virtio, AllowedCopiesAreCounted) {
   Player player(kCamera640 + sinkOn("virtio_gpu") + "allow-copy=true sync=false");
   ASSERT_TRUE(player.play());

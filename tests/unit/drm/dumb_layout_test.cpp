@@ -59,4 +59,18 @@ TEST(DumbPitch, TooSmallIsRefused) {
   EXPECT_EQ(info.size, 64u * 72);
 }
 
+TEST(DumbPitch, DefaultLayoutsAreTold) {
+  const auto same = [](GstVideoFormat format, int height, uint32_t pitch) {
+    GstVideoInfo info;
+    gst_video_info_set_format(&info, format, 64, static_cast<guint>(height));
+    GstVideoInfo placed = info;
+    EXPECT_TRUE(applyPitch(placed, pitch, uint64_t{pitch} * static_cast<uint32_t>(height) * 2));
+    return sameLayout(placed, info);
+  };
+  EXPECT_TRUE(same(GST_VIDEO_FORMAT_BGRx, 48, 256));
+  EXPECT_FALSE(same(GST_VIDEO_FORMAT_BGRx, 48, 320));
+  EXPECT_TRUE(same(GST_VIDEO_FORMAT_NV12, 48, 64));
+  EXPECT_FALSE(same(GST_VIDEO_FORMAT_NV12, 47, 64)) << "chroma follows the last row, by default a row later";
+}
+
 } // namespace
