@@ -19,9 +19,12 @@ namespace gstzc {
 // One frame on its way to the screen and off it again.
 struct DisplayFrame {
   ScreenState state;
-  std::shared_ptr<void> keep; // let go when the next frame has taken its place on screen
-  uint64_t pts = 0;           // ns, or GST_CLOCK_TIME_NONE
-  BufferId identity;          // of the first plane's memory
+  // Let go when the next frame has taken its place on screen: the frame's memory, and the black picture below it, which
+  // only the first commit of a plan speaks of.
+  std::shared_ptr<void> keep;
+  std::shared_ptr<Framebuffer> background;
+  uint64_t pts = 0;  // ns, or GST_CLOCK_TIME_NONE
+  BufferId identity; // of the first plane's memory
 };
 
 // The kernel's side of a commit; a test puts another one in its place.

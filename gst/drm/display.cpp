@@ -279,6 +279,7 @@ Result<Committer::Submitted> Display::show(std::shared_ptr<Framebuffer> fb, cons
     frame->state.planes.push_back(*overlay);
   }
   frame->keep = request.keep;
+  frame->background = plan_->background;
   frame->pts = request.pts;
   frame->identity = request.source.key.buffers[0];
   auto submitted = committer_->submit(std::move(frame), request.wait);
