@@ -17,6 +17,7 @@
  */
 #include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -120,6 +121,9 @@ Result<FramebufferImporter::Source> importSource(const FrameLayout &layout) {
   source.subsampled = subsampled(layout.caps.info);
   for (guint p = 0; p < layout.n_planes; ++p) {
     const PlaneLayout &plane = layout.planes[p];
+    if (plane.offset > UINT32_MAX)
+      return Error{"plane " + std::to_string(p) + " lies " + std::to_string(plane.offset) + " bytes into its dma-buf",
+                   0, "A framebuffer's planes begin within the first 4 GiB"};
     auto id = bufferId(plane.fd);
     if (!id) return id.error();
     source.key.buffers[p] = *id;
