@@ -2,6 +2,7 @@
 #include "gst/drm/box_overlay.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstring>
 
 #include <drm_fourcc.h>
@@ -17,13 +18,14 @@ int lineWidth(int height) { return std::clamp(height / 240, 1, 8) + 1; }
 } // namespace
 
 Rect boxOnTarget(const Rect &box, const Placement &placement) {
-  const auto axis = [](int from, int length, int source, int source_length, int target_length, int *out,
+  // 64 bits: a model may say anything
+  const auto axis = [](int64_t from, int64_t length, int source, int source_length, int target_length, int *out,
                        int *out_length) {
-    const auto scale = [&](int v) {
-      return static_cast<int>(int64_t{v - source} * target_length / std::max(source_length, 1));
+    const auto scale = [&](int64_t v) {
+      return static_cast<int>(
+          std::clamp<int64_t>((v - source) * target_length / std::max(source_length, 1), 0, target_length));
     };
-    const int begin = std::clamp(scale(from), 0, target_length);
-    const int end = std::clamp(scale(from + length), 0, target_length);
+    const int begin = scale(from), end = scale(from + length);
     *out = begin;
     *out_length = std::max(end - begin, 0);
   };

@@ -2,6 +2,7 @@
 #include "gst/drm/box_overlay.h"
 
 #include <algorithm>
+#include <climits>
 #include <cstring>
 #include <vector>
 
@@ -21,6 +22,19 @@ TEST(Boxes, FromFrameToTarget) {
   EXPECT_EQ(boxOnTarget({0, 0, 50, 50}, cropped), (Rect{})) << "outside of what is shown";
   EXPECT_EQ(boxOnTarget({-5, -5, 10, 10}, plain), (Rect{0, 0, 5, 5}));
   EXPECT_EQ(boxOnTarget({630, 470, 1000000, 1000000}, plain), (Rect{630, 470, 10, 10}));
+}
+
+TEST(Boxes, AnyNumbers) {
+  constexpr int kMax = INT_MAX, kMin = INT_MIN;
+  const Placement plain{{0, 0, 640, 480}, {0, 0, 640, 480}, false};
+  EXPECT_EQ(boxOnTarget({600, 10, kMax, 10}, plain), (Rect{600, 10, 40, 10}));
+  EXPECT_EQ(boxOnTarget({10, 400, 10, kMax}, plain), (Rect{10, 400, 10, 80}));
+  EXPECT_EQ(boxOnTarget({kMax - 5, 10, 10, 10}, plain), (Rect{}));
+  EXPECT_EQ(boxOnTarget({kMin, kMin, kMax, kMax}, plain), (Rect{}));
+  const Placement cropped{{100, 50, 200, 100}, {0, 0, 1600, 800}, true};
+  EXPECT_EQ(boxOnTarget({kMin, 60, 20, 20}, cropped), (Rect{}));
+  EXPECT_EQ(boxOnTarget({300000000, 60, 20, 20}, cropped), (Rect{})) << "times eight is more than 31 bits";
+  EXPECT_EQ(boxOnTarget({100, 50, 300000000, 20}, cropped), (Rect{0, 0, 1600, 160}));
 }
 
 TEST(Boxes, Outlines) {
