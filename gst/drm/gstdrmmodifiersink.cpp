@@ -350,8 +350,8 @@ static GstCaps *gst_drm_modifier_sink_get_caps(GstBaseSink *sink, GstCaps *filte
   return caps;
 }
 
-// Caps whose only fault is the size are let through to set_caps(), which says what is wrong; refused here they end as
-// "not negotiated" without a reason.
+// Caps whose only fault is the size or a modifier are let through to set_caps(), which says what is wrong; refused here
+// they end as "not negotiated" without a reason.
 static gboolean accepts(GstBaseSink *sink, const GstCaps *caps) {
   GstCaps *allowed = gst_drm_modifier_sink_get_caps(sink, nullptr);
   gboolean result = gst_caps_is_subset(caps, allowed);
@@ -360,6 +360,7 @@ static gboolean accepts(GstBaseSink *sink, const GstCaps *caps) {
     gst_caps_set_simple(sized, "width", G_TYPE_INT, 1, "height", G_TYPE_INT, 1, nullptr);
     result = gst_caps_is_subset(sized, allowed);
     gst_caps_unref(sized);
+    if (const auto parsed = parseFrameCaps(caps); parsed && !parsed->linear()) result = TRUE;
   }
   gst_caps_unref(allowed);
   return result;

@@ -294,24 +294,31 @@ TEST(Refusals, NoModesetting) {
   EXPECT_NE(player.errors().find("(vgem) has no atomic modesetting"), std::string::npos) << player.errors();
 }
 
+void expectOneError(const std::string &caps, const char *part) {
+  Player player("appsrc name=src format=time num-buffers=1 caps=\"" + caps + ",framerate=30/1\"" + sinkOn("vkms"));
+  GstElement *source = gst_bin_get_by_name(GST_BIN(player.pipeline()), "src");
+  player.start();
+  GstFlowReturn flow;
+  GstBuffer *buffer = gst_buffer_new_allocate(nullptr, 64, nullptr);
+  g_signal_emit_by_name(source, "push-buffer", buffer, &flow);
+  gst_buffer_unref(buffer);
+  ASSERT_TRUE(player.wait(20s));
+  EXPECT_EQ(player.errorCount(), 1u) << player.errors();
+  EXPECT_NE(player.errors().find(part), std::string::npos) << player.errors();
+  EXPECT_TRUE(player.stop());
+  gst_object_unref(source);
+}
+
 TEST(Refusals, SizesNoDisplayHas) {
-  for (const auto &[caps, part] : std::initializer_list<std::pair<const char *, const char *>>{
-           {"width=0,height=480", "0x480"}, {"width=640,height=0", "640x0"}, {"width=20000,height=16", "20000x16"}}) {
-    Player player(
-        std::string("appsrc name=src format=time num-buffers=1 caps=\"video/x-raw,format=BGRx,framerate=30/1,") + caps +
-        "\"" + sinkOn("vkms"));
-    GstElement *source = gst_bin_get_by_name(GST_BIN(player.pipeline()), "src");
-    player.start();
-    GstFlowReturn flow;
-    GstBuffer *buffer = gst_buffer_new_allocate(nullptr, 64, nullptr);
-    g_signal_emit_by_name(source, "push-buffer", buffer, &flow);
-    gst_buffer_unref(buffer);
-    ASSERT_TRUE(player.wait(20s));
-    EXPECT_EQ(player.errorCount(), 1u) << player.errors();
-    EXPECT_NE(player.errors().find(part), std::string::npos) << player.errors();
-    EXPECT_TRUE(player.stop());
-    gst_object_unref(source);
-  }
+  expectOneError("video/x-raw,format=BGRx,width=0,height=480", "0x480");
+  expectOneError("video/x-raw,format=BGRx,width=640,height=0", "640x0");
+  expectOneError("video/x-raw,format=BGRx,width=20000,height=16", "20000x16");
+}
+
+TEST(Refusals, TiledFrames) {
+  const std::string dmabuf = "video/x-raw(memory:DMABuf),format=DMA_DRM,width=640,height=480,drm-format=(string)";
+  expectOneError(dmabuf + "NV12:0x0100000000000002", "frames with modifier NV12:0x0100000000000002");
+  expectOneError(dmabuf + "XR24:0x0100000000000001", "ask upstream for drm-format without a modifier");
 }
 
 // As on a desktop, where udev gives the nodes to a group; the laboratory has no udev.
