@@ -263,9 +263,11 @@ std::optional<PlaneUse> Display::overlayUse(const std::shared_ptr<Framebuffer> &
 
 Result<Committer::Submitted> Display::show(std::shared_ptr<Framebuffer> fb, const DisplayFrameRequest &request) {
   if (!saved_) {
-    auto before = device_->snapshot();
+    auto before = device_->snapshot(KmsDevice::Outputs::AsKnown);
     if (!before) return before.error();
-    saved_.emplace(*before, output_);
+    auto output = sameOutput(snapshot_, output_, *before);
+    if (!output) return output.error();
+    saved_.emplace(*before, *output);
   }
   if (!plan_) {
     if (auto chosen = choose(fb); !chosen) return chosen.error();

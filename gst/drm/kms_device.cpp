@@ -219,7 +219,7 @@ bool KmsDevice::takesForeignMemory() const {
   return takes_foreign_;
 }
 
-Result<KmsSnapshot> KmsDevice::snapshot() const {
+Result<KmsSnapshot> KmsDevice::snapshot(Outputs outputs) const {
   KmsSnapshot result;
   result.path = path_;
   result.driver = driver_;
@@ -235,7 +235,8 @@ Result<KmsSnapshot> KmsDevice::snapshot() const {
   result.max_height = resources->max_height;
   for (int i = 0; i < resources->count_crtcs; ++i) result.crtcs.push_back(readCrtc(fd(), resources->crtcs[i]));
   for (int i = 0; i < resources->count_connectors; ++i) {
-    OwnedConnector c(drmModeGetConnector(fd(), resources->connectors[i]));
+    const uint32_t id = resources->connectors[i];
+    OwnedConnector c(outputs == Outputs::Probe ? drmModeGetConnector(fd(), id) : drmModeGetConnectorCurrent(fd(), id));
     if (c) result.connectors.push_back(readConnector(fd(), *c));
   }
   OwnedPlanes planes(drmModeGetPlaneResources(fd()));

@@ -42,8 +42,10 @@ public:
   // Lets others become master where it was us who did; for users of its memory the device works on.
   void dropMaster();
 
-  // Reads everything anew, including the connectors' state (which may probe the outputs).
-  Result<KmsSnapshot> snapshot() const;
+  // Reads everything anew. Probe: the outputs are asked who is connected, which may take long; AsKnown: as of the
+  // kernel's last probe.
+  enum class Outputs { Probe, AsKnown };
+  Result<KmsSnapshot> snapshot(Outputs outputs = Outputs::Probe) const;
 
 private:
   KmsDevice() = default;

@@ -2,6 +2,7 @@
 #include "gst/drm/planning.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
 
@@ -97,6 +98,19 @@ Result<Output> chooseOutput(const KmsSnapshot &snapshot, const std::string &want
   if (!crtc)
     return Error{snapshot.path + ": no free CRTC for output " + connector.name, 0, "Switch another output off"};
   return Output{*chosen, *crtc};
+}
+
+Result<Output> sameOutput(const KmsSnapshot &before, const Output &output, const KmsSnapshot &now) {
+  const auto place = [](const auto &list, uint32_t id) {
+    const auto it = std::find_if(list.begin(), list.end(), [&](const auto &object) { return object.id == id; });
+    return static_cast<size_t>(it - list.begin());
+  };
+  const KmsConnector &connector = before.connectors[output.connector];
+  const Output result{place(now.connectors, connector.id), place(now.crtcs, before.crtcs[output.crtc].id)};
+  if (result.connector == now.connectors.size() || result.crtc == now.crtcs.size())
+    return Error{now.path + ": output " + connector.name + " is gone: " + listOutputs(now), ENODEV,
+                 "Connect it again, or choose another one with connector="};
+  return result;
 }
 
 Result<std::vector<ModeChoice>> modeCandidates(const KmsSnapshot &snapshot, const KmsConnector &connector,

@@ -23,6 +23,10 @@ struct Output {
 // state.
 Result<Output> chooseOutput(const KmsSnapshot &snapshot, const std::string &wanted);
 
+// The same connector and CRTC in a later snapshot of the device, whose lists may have changed; an error where either is
+// gone.
+Result<Output> sameOutput(const KmsSnapshot &before, const Output &output, const KmsSnapshot &now);
+
 // What the frame is.
 struct FrameNeed {
   KmsFormat format;

@@ -77,6 +77,29 @@ std::string names(const std::vector<ModeChoice> &modes) {
   return text;
 }
 
+TEST(SameOutput, IsFoundByIdsWhereverItIsListedNow) {
+  KmsSnapshot before = desk();
+  before.connectors = {connector(30, "HDMI-A-1", DRM_MODE_CONNECTED), connector(31, "DP-1", DRM_MODE_CONNECTED)};
+  before.crtcs.emplace_back().id = 41;
+  KmsSnapshot now = before;
+  now.connectors.insert(now.connectors.begin(), connector(29, "DP-2", DRM_MODE_CONNECTED));
+  std::swap(now.crtcs[0], now.crtcs[1]);
+  auto output = sameOutput(before, {1, 1}, now);
+  ASSERT_TRUE(output) << output.error().message();
+  EXPECT_EQ(output->connector, 2u);
+  EXPECT_EQ(output->crtc, 0u);
+
+  now.connectors.pop_back();
+  auto gone = sameOutput(before, {1, 1}, now);
+  ASSERT_FALSE(gone);
+  EXPECT_EQ(gone.error().code, ENODEV);
+  EXPECT_NE(gone.error().what.find("output DP-1 is gone: DP-2 (id 29) connected, HDMI-A-1 (id 30)"), std::string::npos)
+      << gone.error().what;
+  EXPECT_TRUE(sameOutput(before, {0, 1}, now));
+  now.crtcs.erase(now.crtcs.begin());
+  EXPECT_FALSE(sameOutput(before, {0, 1}, now));
+}
+
 TEST(ModeCandidates, ExactThenSmallestThenPreferred) {
   const KmsSnapshot s = desk();
   struct {
