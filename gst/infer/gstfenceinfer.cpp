@@ -599,7 +599,7 @@ static GstCaps *template_caps() {
     if (const char *name = drmFormatName(format); name != nullptr)
       drm_formats += (drm_formats.empty() ? "\"" : ", \"") + std::string(name) + "\"";
   }
-  const std::string size = ", width=[ 1, 2147483647 ], height=[ 1, 2147483647 ]";
+  const std::string size = ", width=[ 1, 32767 ], height=[ 1, 32767 ]"; // what parseFrameCaps() takes
   const std::string text = "video/x-raw(memory:DMABuf), format=DMA_DRM, drm-format={ " + drm_formats + " }" + size +
                            "; video/x-raw(memory:DMABuf), format={ " + formats + " }" + size +
                            "; video/x-raw, format={ " + formats + " }" + size;

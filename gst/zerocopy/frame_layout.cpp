@@ -17,12 +17,15 @@ std::string capsToString(const GstCaps *caps) {
   return result;
 }
 
+constexpr int kMaxSide = 32767; // more than any device has; bytes of a row stay far from what an int holds
+
 // GStreamer's parser leaves the size alone where it is absurd; an element further down would fail with less to say
 Status checkSize(const GstVideoInfo &info, const GstCaps *caps) {
-  if (GST_VIDEO_INFO_WIDTH(&info) > 0 && GST_VIDEO_INFO_HEIGHT(&info) > 0) return Nothing{};
+  const auto possible = [](int side) { return side > 0 && side <= kMaxSide; };
+  if (possible(GST_VIDEO_INFO_WIDTH(&info)) && possible(GST_VIDEO_INFO_HEIGHT(&info))) return Nothing{};
   return Error{"caps with a frame of " + std::to_string(GST_VIDEO_INFO_WIDTH(&info)) + "x" +
                    std::to_string(GST_VIDEO_INFO_HEIGHT(&info)) + " pixels (" + capsToString(caps) + ")",
-               0, "Both sides have to be at least 1"};
+               0, "Both sides have to be 1 to " + std::to_string(kMaxSide)};
 }
 
 guint32 linearFourcc(GstVideoFormat format) {
@@ -100,23 +103,25 @@ Result<FrameLayout> frameLayout(GstBuffer *buffer, const FrameCaps &caps) {
     const gsize offset = meta != nullptr ? meta->offset[p] : GST_VIDEO_INFO_PLANE_OFFSET(&caps.info, p);
     plane.stride = meta != nullptr ? meta->stride[p] : GST_VIDEO_INFO_PLANE_STRIDE(&caps.info, p);
 
+    gint64 row_bytes = 0; // wider than a stride: caps that were not parsed here may have any width
     for (guint c = 0; format != nullptr && c < GST_VIDEO_FORMAT_INFO_N_COMPONENTS(format); ++c) {
       if (GST_VIDEO_FORMAT_INFO_PLANE(format, c) != p) continue;
-      const gint width = GST_VIDEO_FORMAT_INFO_SCALE_WIDTH(format, c, caps.width());
-      plane.row_bytes = std::max(plane.row_bytes, width * GST_VIDEO_FORMAT_INFO_PSTRIDE(format, c));
+      const gint64 width = GST_VIDEO_FORMAT_INFO_SCALE_WIDTH(format, c, caps.width());
+      row_bytes = std::max(row_bytes, width * GST_VIDEO_FORMAT_INFO_PSTRIDE(format, c));
       plane.rows = std::max(plane.rows, GST_VIDEO_FORMAT_INFO_SCALE_HEIGHT(format, c, caps.height()));
     }
     if (plane.rows == 0) plane.rows = caps.height();
     // packed pixels (NV15 and the like) have no bytes per pixel: a row is the default stride
-    if (plane.row_bytes == 0 && p < GST_VIDEO_INFO_N_PLANES(&caps.info))
-      plane.row_bytes = GST_VIDEO_INFO_PLANE_STRIDE(&caps.info, p);
-    if (plane.row_bytes == 0) plane.row_bytes = 1;
+    if (row_bytes == 0 && p < GST_VIDEO_INFO_N_PLANES(&caps.info))
+      row_bytes = GST_VIDEO_INFO_PLANE_STRIDE(&caps.info, p);
+    if (row_bytes == 0) row_bytes = 1;
 
     const std::string name = "plane " + std::to_string(p);
-    if (plane.stride < plane.row_bytes)
+    if (plane.stride < row_bytes)
       return Error{name + " has a stride of " + std::to_string(plane.stride) + " bytes where a row has " +
-                       std::to_string(plane.row_bytes),
+                       std::to_string(row_bytes),
                    0, "The producer's GstVideoMeta is wrong for these caps"};
+    plane.row_bytes = static_cast<gint>(row_bytes);
 
     guint memories = 0;
     gsize skip = 0;

@@ -32,8 +32,8 @@ struct FrameCaps {
   int height() const { return GST_VIDEO_INFO_HEIGHT(&info); }
 };
 
-// Fixed caps only. Errors: not video/x-raw, unparsable, width or height zero, a fourcc that GStreamer has no format
-// for.
+// Fixed caps only. Errors: not video/x-raw, unparsable, a width or height that is not 1 to 32767, a fourcc that
+// GStreamer has no format for.
 GSTZC_API Result<FrameCaps> parseFrameCaps(const GstCaps *caps);
 
 // A linear frame of `format` as DMA_DRM caps field, e.g. "NV12"; null where DRM has no fourcc for it.

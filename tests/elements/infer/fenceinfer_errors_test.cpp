@@ -104,6 +104,7 @@ TEST_F(Errors, CapsThatCannotBeRead) {
        {"NV12:0x0100000000000002", "tiled", "drm-format=NV12"}},
       {"video/x-raw,format=P010_10LE,width=64,height=48,framerate=30/1", {"P010_10LE", "NV12"}},
       {"video/x-raw,format=NV12,width=0,height=48,framerate=30/1", {"0x48"}},
+      {"video/x-raw,format=BGRx,width=1073741825,height=1,framerate=30/1", {"1073741825x1", "32767"}},
       {"video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=NV12,width=64,height=0,framerate=30/1", {"64x0"}},
       {"video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=P010,width=64,height=48,framerate=30/1", {"P010"}},
   };

@@ -57,6 +57,9 @@ TEST(FrameCaps, RefusesWithTheCapsInTheMessage) {
   for (const char *text : {
            "video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=NV12,width=0,height=48",
            "video/x-raw,format=NV12,width=64,height=0",
+           "video/x-raw,format=BGRx,width=1073741825,height=1", // 4 bytes a row where sizes wrap
+           "video/x-raw,format=GRAY8,width=1,height=32768",
+           "video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=XR24,width=32768,height=1",
            "video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=NV12:0x0,width=64,height=48",
            "audio/x-raw,format=S16LE,rate=8000,channels=1,layout=interleaved",
        }) {
@@ -77,6 +80,15 @@ TEST(FrameLayout, DefaultsOfOddSizes) {
   EXPECT_EQ(layout->planes[1].row_bytes, 1922) << "961 chroma pairs";
   EXPECT_EQ(layout->planes[1].rows, 540);
   EXPECT_FALSE(layout->allDmaBuf());
+}
+
+TEST(FrameLayout, RowsThatNoStrideHoldsAreRefused) {
+  auto caps = parse("video/x-raw,format=BGRx,width=64,height=1").take();
+  GST_VIDEO_INFO_WIDTH(&caps.info) = 1073741825; // 4 bytes a row in 32 bits
+  Buffer b(256);
+  auto layout = frameLayout(b.buffer, caps);
+  ASSERT_FALSE(layout.ok());
+  EXPECT_NE(layout.error().message().find("4294967300"), std::string::npos) << layout.error().message();
 }
 
 TEST(FrameLayout, MetaWinsAndMemoriesAreFound) {
