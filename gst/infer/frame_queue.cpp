@@ -17,8 +17,9 @@ void FrameQueue::setCapacity(guint buffers) {
 
 GstFlowReturn FrameQueue::pushBuffer(GstBuffer *buffer) {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return stopped() || in_flight_ < capacity_; });
-  if (stopped()) {
+  const auto refused = [this] { return stopReason() != GST_FLOW_OK; };
+  changed_.wait(lock, [&] { return refused() || in_flight_ < capacity_; });
+  if (refused()) {
     const GstFlowReturn reason = stopReason();
     lock.unlock();
     gst_buffer_unref(buffer);
@@ -38,6 +39,7 @@ GstFlowReturn FrameQueue::pushEvent(GstEvent *event) {
     gst_event_unref(event);
     return reason;
   }
+  if (GST_EVENT_TYPE(event) == GST_EVENT_SEGMENT) flow_ = GST_FLOW_OK;
   items_.push_back({GST_MINI_OBJECT_CAST(event)});
   changed_.notify_all();
   return GST_FLOW_OK;
@@ -79,6 +81,25 @@ void FrameQueue::answered(bool result) {
   query_ = QueryState::Answered;
   query_popped_ = false;
   changed_.notify_all();
+}
+
+guint64 FrameQueue::endSegment() {
+  std::vector<GstBuffer *> buffers;
+  {
+    std::lock_guard lock(mutex_);
+    const auto next = std::find_if(items_.begin(), items_.end(), [](const Item &item) {
+      return GST_IS_EVENT(item.object) && GST_EVENT_TYPE(item.object) == GST_EVENT_SEGMENT;
+    });
+    if (next == items_.end()) flow_ = GST_FLOW_EOS;
+    for (auto item = items_.begin(); item != next; ++item)
+      if (GST_IS_BUFFER(item->object)) buffers.push_back(GST_BUFFER_CAST(item->object));
+    items_.erase(std::remove_if(items_.begin(), next, [](const Item &item) { return GST_IS_BUFFER(item.object); }),
+                 next);
+    in_flight_ -= std::min(in_flight_, static_cast<guint>(buffers.size()));
+    changed_.notify_all();
+  }
+  for (GstBuffer *buffer : buffers) gst_buffer_unref(buffer); // may go back to a pool, which takes other locks
+  return buffers.size();
 }
 
 void FrameQueue::setFlow(GstFlowReturn r) {

@@ -31,16 +31,20 @@ public:
   // Takes the buffer. Waits while the queue is full; ends with GST_FLOW_FLUSHING as soon as it is flushing, or with
   // what setFlow() said.
   GstFlowReturn pushBuffer(GstBuffer *buffer);
-  // Takes the event. Never waits. The result is as above.
+  // Takes the event. Never waits. The result is as above, but events are taken after GST_FLOW_EOS too: they do not end
+  // with the buffers. A SEGMENT makes buffers welcome again.
   GstFlowReturn pushEvent(GstEvent *event);
-  // Waits until answered() and returns its value; false as soon as the queue is flushing or setFlow() stopped it.
+  // Waits until answered() and returns its value; false as soon as the queue is flushing or stopped.
   bool pushQuery(GstQuery *query);
 
   // The next item; waits. Nothing: the queue is flushing.
   std::optional<Item> pop();
-  void finishedBuffer();         // the buffer popped before is through: there is room again
-  void answered(bool result);    // for the query popped before
-  void setFlow(GstFlowReturn r); // other than GST_FLOW_OK: no more is taken until start(); waiters end
+  void finishedBuffer();      // the buffer popped before is through: there is room again
+  void answered(bool result); // for the query popped before
+  // Downstream wants no more of this segment (GST_FLOW_EOS): drops the buffers up to the next SEGMENT, those that are
+  // yet to come too; events and queries go on. The number of those that lay here.
+  guint64 endSegment();
+  void setFlow(GstFlowReturn r); // an error: no more is taken until start(); waiters end
   GstFlowReturn flow() const;
 
   void setFlushing(); // wakes everybody
@@ -56,7 +60,7 @@ public:
 
 private:
   enum class QueryState { None, Waiting, Answered };
-  bool stopped() const { return flushing_ || flow_ != GST_FLOW_OK; }
+  bool stopped() const { return flushing_ || (flow_ != GST_FLOW_OK && flow_ != GST_FLOW_EOS); }
   GstFlowReturn stopReason() const { return flushing_ ? GST_FLOW_FLUSHING : flow_; }
   void dropQueries();
 

@@ -278,7 +278,12 @@ static void gst_fence_infer_loop(gpointer data) {
   } else {
     s->queue.answered(answer_query(self, GST_QUERY_CAST(item->object)));
   }
-  if (flow != GST_FLOW_OK) {
+  if (flow == GST_FLOW_EOS) { // the events go on: the end of the stream is one of them
+    const guint64 dropped = s->queue.endSegment();
+    GST_DEBUG_OBJECT(self, "downstream takes no more of this segment");
+    std::lock_guard lock(s->stats_mutex);
+    s->stats.dropped += dropped;
+  } else if (flow != GST_FLOW_OK) {
     GST_DEBUG_OBJECT(self, "stopping: %s", gst_flow_get_name(flow));
     s->queue.setFlow(flow);
     gst_pad_pause_task(self->srcpad);

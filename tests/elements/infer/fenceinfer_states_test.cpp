@@ -187,6 +187,32 @@ TEST_F(States, InAPipelineToTheEnd) {
   gst_object_unref(pipeline);
 }
 
+// What ends a pipeline of one chain, within 10 s; GST_MESSAGE_UNKNOWN where nothing does.
+GstMessageType ending(const std::string &line) {
+  GError *error = nullptr;
+  GstElement *pipeline = gst_parse_launch(line.c_str(), &error);
+  EXPECT_EQ(error, nullptr) << error->message;
+  GstBus *bus = gst_element_get_bus(pipeline);
+  gst_element_set_state(pipeline, GST_STATE_PLAYING);
+  GstMessage *end = gst_bus_timed_pop_filtered(bus, 10 * GST_SECOND,
+                                               static_cast<GstMessageType>(GST_MESSAGE_EOS | GST_MESSAGE_ERROR));
+  const GstMessageType type = end != nullptr ? GST_MESSAGE_TYPE(end) : GST_MESSAGE_UNKNOWN;
+  gst_clear_message(&end);
+  gst_element_set_state(pipeline, GST_STATE_NULL);
+  gst_object_unref(bus);
+  gst_object_unref(pipeline);
+  return type;
+}
+
+TEST_F(States, TheStreamEndsWhereDownstreamEndsIt) {
+  for (const int frames : {3, 50}) // the source is through before downstream has had enough, and is not
+    EXPECT_EQ(ending("videotestsrc num-buffers=" + std::to_string(frames) +
+                     " ! video/x-raw,format=RGB,width=64,height=48 ! fenceinfer model-file=\"" + fast() +
+                     "\" ! identity eos-after=3 ! fakesink sync=false"),
+              GST_MESSAGE_EOS)
+        << frames;
+}
+
 TEST_F(States, SeeksWhilePlaying) {
   const std::string line = "videotestsrc num-buffers=100000 ! video/x-raw,format=RGB,width=64,height=48 ! fenceinfer "
                            "model-file=\"" +

@@ -106,6 +106,56 @@ TEST(FrameQueue, AFlowOtherThanOkReachesUpstream) {
   EXPECT_EQ(queue.flow(), GST_FLOW_OK);
 }
 
+GstEvent *segment() {
+  GstSegment segment;
+  gst_segment_init(&segment, GST_FORMAT_TIME);
+  return gst_event_new_segment(&segment);
+}
+
+TEST(FrameQueue, TheEndOfASegmentRefusesBuffersOnly) {
+  FrameQueue queue;
+  queue.setCapacity(2);
+  queue.start();
+  EXPECT_EQ(queue.pushBuffer(numbered(1)), GST_FLOW_OK);
+  EXPECT_EQ(queue.pushEvent(gst_event_new_gap(0, 1)), GST_FLOW_OK);
+  EXPECT_EQ(queue.pushBuffer(numbered(2)), GST_FLOW_OK);
+  auto blocked = std::async(std::launch::async, [&] { return queue.pushBuffer(numbered(3)); });
+  EXPECT_TRUE(waits(blocked));
+  EXPECT_EQ(queue.endSegment(), 2u);
+  ASSERT_TRUE(finishes(blocked));
+  EXPECT_EQ(blocked.get(), GST_FLOW_EOS);
+  EXPECT_EQ(queue.inFlight(), 0u);
+  EXPECT_EQ(queue.pushBuffer(numbered(4)), GST_FLOW_EOS);
+  EXPECT_EQ(queue.pushEvent(gst_event_new_eos()), GST_FLOW_OK);
+  EXPECT_EQ(queue.pushEvent(segment()), GST_FLOW_OK);
+  EXPECT_EQ(queue.pushBuffer(numbered(5)), GST_FLOW_OK) << "a new segment";
+  for (const GstEventType type : {GST_EVENT_GAP, GST_EVENT_EOS, GST_EVENT_SEGMENT}) {
+    auto item = queue.pop();
+    ASSERT_TRUE(item.has_value());
+    ASSERT_TRUE(GST_IS_EVENT(item->object));
+    EXPECT_EQ(GST_EVENT_TYPE(item->object), type);
+    gst_mini_object_unref(item->object);
+  }
+}
+
+TEST(FrameQueue, TheEndOfASegmentSparesTheNext) {
+  FrameQueue queue;
+  queue.setCapacity(3);
+  queue.start();
+  EXPECT_EQ(queue.pushBuffer(numbered(1)), GST_FLOW_OK);
+  EXPECT_EQ(queue.pushEvent(segment()), GST_FLOW_OK);
+  EXPECT_EQ(queue.pushBuffer(numbered(2)), GST_FLOW_OK);
+  EXPECT_EQ(queue.endSegment(), 1u);
+  EXPECT_EQ(queue.flow(), GST_FLOW_OK);
+  auto event = queue.pop();
+  ASSERT_TRUE(GST_IS_EVENT(event->object));
+  gst_mini_object_unref(event->object);
+  auto buffer = queue.pop();
+  ASSERT_TRUE(GST_IS_BUFFER(buffer->object));
+  EXPECT_EQ(GST_BUFFER_OFFSET(buffer->object), 2u);
+  gst_mini_object_unref(buffer->object);
+}
+
 TEST(FrameQueue, AQueryWaitsForItsTurnAndAnswer) {
   FrameQueue queue;
   queue.setCapacity(2);
