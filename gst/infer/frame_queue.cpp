@@ -102,10 +102,13 @@ guint64 FrameQueue::endSegment() {
   return buffers.size();
 }
 
-void FrameQueue::setFlow(GstFlowReturn r) {
+bool FrameQueue::setFlow(GstFlowReturn r) {
   std::lock_guard lock(mutex_);
   flow_ = r;
   changed_.notify_all();
+  return std::any_of(items_.begin(), items_.end(), [](const Item &item) {
+    return GST_IS_EVENT(item.object) && GST_EVENT_TYPE(item.object) == GST_EVENT_EOS;
+  });
 }
 
 GstFlowReturn FrameQueue::flow() const {

@@ -44,7 +44,9 @@ public:
   // Downstream wants no more of this segment (GST_FLOW_EOS): drops the buffers up to the next SEGMENT, those that are
   // yet to come too; events and queries go on. The number of those that lay here.
   guint64 endSegment();
-  void setFlow(GstFlowReturn r); // an error: no more is taken until start(); waiters end
+  // Downstream or the model failed: no more is taken until start(); waiters end. True if an end of stream lies here:
+  // nobody upstream will see what failed.
+  bool setFlow(GstFlowReturn r);
   GstFlowReturn flow() const;
 
   void setFlushing(); // wakes everybody

@@ -136,6 +136,16 @@ static void post_error_once(GstFenceInfer *self, GQuark domain, gint code, const
                              nullptr, __FILE__, GST_FUNCTION, __LINE__);
 }
 
+// After end of stream no flow return reaches the source any more: says on the bus what stopped the task.
+static void post_flow_error_once(GstFenceInfer *self, GstFlowReturn flow) {
+  if (flow != GST_FLOW_NOT_LINKED && flow >= GST_FLOW_EOS) return;
+  GST_OBJECT_LOCK(self);
+  const bool told = self->state->error_posted;
+  self->state->error_posted = true;
+  GST_OBJECT_UNLOCK(self);
+  if (!told) GST_ELEMENT_FLOW_ERROR(self, flow);
+}
+
 static void account(GstFenceInfer *self, const FrameResult &result) {
   State *s = self->state;
   bool grown = false;
@@ -285,8 +295,9 @@ static void gst_fence_infer_loop(gpointer data) {
     s->stats.dropped += dropped;
   } else if (flow != GST_FLOW_OK) {
     GST_DEBUG_OBJECT(self, "stopping: %s", gst_flow_get_name(flow));
-    s->queue.setFlow(flow);
+    const bool ends = s->queue.setFlow(flow);
     gst_pad_pause_task(self->srcpad);
+    if (ends) post_flow_error_once(self, flow);
   }
 }
 
@@ -354,14 +365,7 @@ static gboolean gst_fence_infer_sink_event(GstPad *pad, GstObject *parent, GstEv
 
   const bool eos = GST_EVENT_TYPE(event) == GST_EVENT_EOS;
   const GstFlowReturn flow = s->queue.pushEvent(event);
-  // after end of stream nobody sees the flow return any more: say what stopped the task
-  if (eos && (flow == GST_FLOW_NOT_LINKED || flow < GST_FLOW_EOS)) {
-    GST_OBJECT_LOCK(self);
-    const bool told = s->error_posted;
-    s->error_posted = true;
-    GST_OBJECT_UNLOCK(self);
-    if (!told) GST_ELEMENT_FLOW_ERROR(self, flow);
-  }
+  if (eos) post_flow_error_once(self, flow);
   return flow == GST_FLOW_OK;
 }
 

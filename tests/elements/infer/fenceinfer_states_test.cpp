@@ -213,6 +213,14 @@ TEST_F(States, TheStreamEndsWhereDownstreamEndsIt) {
         << frames;
 }
 
+TEST_F(States, AFailureBeforeAWaitingEndIsAnError) {
+  // slow enough that the end of the stream waits behind the one frame
+  const std::string model = save(slowFaces({kFace}, 3.0f, 100), "some.onnx");
+  EXPECT_EQ(ending("videotestsrc num-buffers=1 ! video/x-raw,format=RGB,width=64,height=48 ! fenceinfer model-file=\"" +
+                   model + "\""),
+            GST_MESSAGE_ERROR);
+}
+
 TEST_F(States, SeeksWhilePlaying) {
   const std::string line = "videotestsrc num-buffers=100000 ! video/x-raw,format=RGB,width=64,height=48 ! fenceinfer "
                            "model-file=\"" +

@@ -106,6 +106,16 @@ TEST(FrameQueue, AFlowOtherThanOkReachesUpstream) {
   EXPECT_EQ(queue.flow(), GST_FLOW_OK);
 }
 
+TEST(FrameQueue, AFlowSaysWhetherAnEndOfStreamWaits) {
+  FrameQueue queue;
+  queue.start();
+  EXPECT_EQ(queue.pushEvent(gst_event_new_gap(0, 1)), GST_FLOW_OK);
+  EXPECT_FALSE(queue.setFlow(GST_FLOW_NOT_LINKED));
+  queue.start();
+  EXPECT_EQ(queue.pushEvent(gst_event_new_eos()), GST_FLOW_OK);
+  EXPECT_TRUE(queue.setFlow(GST_FLOW_NOT_LINKED));
+}
+
 GstEvent *segment() {
   GstSegment segment;
   gst_segment_init(&segment, GST_FORMAT_TIME);
