@@ -129,6 +129,19 @@ void FrameQueue::start() {
   changed_.notify_all();
 }
 
+bool FrameQueue::restart() {
+  std::lock_guard lock(mutex_);
+  if (flushing_ || flow_ != GST_FLOW_NOT_LINKED) return false;
+  flow_ = GST_FLOW_OK;
+  changed_.notify_all();
+  return true;
+}
+
+bool FrameQueue::closed() const {
+  std::lock_guard lock(mutex_);
+  return stopped();
+}
+
 FrameQueue::Cleared FrameQueue::clear() {
   Cleared cleared;
   std::vector<GstBuffer *> buffers;

@@ -49,8 +49,10 @@ public:
   bool setFlow(GstFlowReturn r);
   GstFlowReturn flow() const;
 
-  void setFlushing(); // wakes everybody
-  void start();       // ends flushing; flow is GST_FLOW_OK again
+  void setFlushing();  // wakes everybody
+  void start();        // ends flushing; flow is GST_FLOW_OK again
+  bool restart();      // as start() where GST_FLOW_NOT_LINKED stopped it, else nothing: a flush goes on
+  bool closed() const; // nothing comes out of pop(): flushing, or stopped by setFlow()
 
   struct Cleared {
     guint64 buffers = 0;

@@ -78,6 +78,9 @@ struct State {
 
   FrameQueue queue;
   Cancellation cancel;
+  // Queue and task open and close together under this: a task that pauses because the queue was closed must not do so
+  // after somebody opened it and started the task. Never held while waiting for the task.
+  std::mutex task_mutex;
   std::unique_ptr<Inference> inference; // changes only between READY and PAUSED
   FrameCaps caps;                       // of the frames that leave now: the task's, or anybody's while it is stopped
   guint64 frame = 0;                    // number of the next one; as above
@@ -264,12 +267,28 @@ static bool answer_query(GstFenceInfer *self, GstQuery *query) {
   return true;
 }
 
+static void gst_fence_infer_loop(gpointer data);
+
+static void open_queue(GstFenceInfer *self) {
+  std::lock_guard lock(self->state->task_mutex);
+  self->state->cancel.reset();
+  self->state->queue.start();
+  gst_pad_start_task(self->srcpad, gst_fence_infer_loop, self, nullptr);
+}
+
+static void close_queue(GstFenceInfer *self) {
+  std::lock_guard lock(self->state->task_mutex);
+  self->state->queue.setFlushing();
+  self->state->cancel.cancel();
+}
+
 static void gst_fence_infer_loop(gpointer data) {
   auto *self = GST_FENCE_INFER(data);
   State *s = self->state;
   const auto item = s->queue.pop();
   if (!item) {
-    gst_pad_pause_task(self->srcpad);
+    std::lock_guard lock(s->task_mutex);
+    if (s->queue.closed()) gst_pad_pause_task(self->srcpad);
     return;
   }
   GstFlowReturn flow = GST_FLOW_OK;
@@ -295,8 +314,12 @@ static void gst_fence_infer_loop(gpointer data) {
     s->stats.dropped += dropped;
   } else if (flow != GST_FLOW_OK) {
     GST_DEBUG_OBJECT(self, "stopping: %s", gst_flow_get_name(flow));
-    const bool ends = s->queue.setFlow(flow);
-    gst_pad_pause_task(self->srcpad);
+    bool ends = false;
+    {
+      std::lock_guard lock(s->task_mutex);
+      ends = s->queue.setFlow(flow);
+      gst_pad_pause_task(self->srcpad); // does not wait: this is the task
+    }
     if (ends) post_flow_error_once(self, flow);
   }
 }
@@ -334,16 +357,13 @@ static GstFlowReturn gst_fence_infer_chain(GstPad *pad, GstObject *parent, GstBu
   return self->state->queue.pushBuffer(buffer);
 }
 
-static void start_task(GstFenceInfer *self) { gst_pad_start_task(self->srcpad, gst_fence_infer_loop, self, nullptr); }
-
 static gboolean gst_fence_infer_sink_event(GstPad *pad, GstObject *parent, GstEvent *event) {
   auto *self = GST_FENCE_INFER(parent);
   State *s = self->state;
   switch (GST_EVENT_TYPE(event)) {
   case GST_EVENT_FLUSH_START: {
     const gboolean pushed = gst_pad_push_event(self->srcpad, event);
-    s->queue.setFlushing();
-    s->cancel.cancel();
+    close_queue(self);
     gst_pad_pause_task(self->srcpad); // returns when the task's round is over
     return pushed;
   }
@@ -351,11 +371,7 @@ static gboolean gst_fence_infer_sink_event(GstPad *pad, GstObject *parent, GstEv
     const gboolean pushed = gst_pad_push_event(self->srcpad, event);
     const bool active = GST_PAD_MODE(self->srcpad) == GST_PAD_MODE_PUSH; // else there is no model to use the caps
     drop_queued(self, active);
-    if (active) {
-      s->cancel.reset();
-      s->queue.start();
-      start_task(self);
-    }
+    if (active) open_queue(self);
     return pushed;
   }
   default: break;
@@ -393,9 +409,9 @@ static GstPadProbeReturn explain_refused_caps(GstPad *, GstPadProbeInfo *info, g
 static gboolean gst_fence_infer_src_event(GstPad *pad, GstObject *parent, GstEvent *event) {
   auto *self = GST_FENCE_INFER(parent);
   // a downstream that was missing is there now
-  if (GST_EVENT_TYPE(event) == GST_EVENT_RECONFIGURE && self->state->queue.flow() == GST_FLOW_NOT_LINKED) {
-    self->state->queue.start();
-    start_task(self);
+  if (GST_EVENT_TYPE(event) == GST_EVENT_RECONFIGURE) {
+    std::lock_guard lock(self->state->task_mutex);
+    if (self->state->queue.restart()) gst_pad_start_task(self->srcpad, gst_fence_infer_loop, self, nullptr);
   }
   return gst_pad_event_default(pad, parent, event);
 }
@@ -443,16 +459,12 @@ static gboolean gst_fence_infer_sink_activate_mode(GstPad *, GstObject *parent, 
 
 static gboolean gst_fence_infer_src_activate_mode(GstPad *pad, GstObject *parent, GstPadMode mode, gboolean active) {
   auto *self = GST_FENCE_INFER(parent);
-  State *s = self->state;
   if (mode != GST_PAD_MODE_PUSH) return FALSE;
   if (active) {
-    s->cancel.reset();
-    s->queue.start();
-    start_task(self);
+    open_queue(self);
     return TRUE;
   }
-  s->queue.setFlushing();
-  s->cancel.cancel();
+  close_queue(self);
   const gboolean stopped = gst_pad_stop_task(pad);
   drop_queued(self, false);
   return stopped;

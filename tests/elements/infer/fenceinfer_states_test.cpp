@@ -27,6 +27,16 @@ protected:
   std::string slow() { return save(slowFaces({kFace}, 3.0f, 6000), "slow.onnx"); }
   std::string fast() { return save(constantFaces(128, {kMiddleFace}, 3.0f), "fast.onnx"); }
 
+  void startWithoutDownstream() {
+    GstElement *element = gst_element_factory_make("fenceinfer", nullptr);
+    g_object_set(element, "model-file", fast().c_str(), nullptr);
+    bus_ = gst_bus_new();
+    gst_element_set_bus(element, bus_);
+    harness_ = gst_harness_new_with_element(element, "sink", nullptr);
+    gst_object_unref(element);
+    gst_harness_set_src_caps_str(harness_, kRgb);
+  }
+
   // Pushes from a thread of its own, which counts what was taken.
   void pushInBackground(int frames) {
     pushing_ = std::async(std::launch::async, [this, frames] {
@@ -243,13 +253,7 @@ TEST_F(States, SeeksWhilePlaying) {
 }
 
 TEST_F(States, WithoutDownstreamTheProducerHearsOfIt) {
-  GstElement *element = gst_element_factory_make("fenceinfer", nullptr);
-  g_object_set(element, "model-file", fast().c_str(), nullptr);
-  bus_ = gst_bus_new();
-  gst_element_set_bus(element, bus_);
-  harness_ = gst_harness_new_with_element(element, "sink", nullptr);
-  gst_object_unref(element);
-  gst_harness_set_src_caps_str(harness_, kRgb);
+  startWithoutDownstream();
   GstFlowReturn flow = GST_FLOW_OK;
   for (int i = 0; i < 100 && flow == GST_FLOW_OK; ++i) flow = gst_harness_push(harness_, frame());
   EXPECT_EQ(flow, GST_FLOW_NOT_LINKED);
@@ -257,6 +261,24 @@ TEST_F(States, WithoutDownstreamTheProducerHearsOfIt) {
   GstMessage *error = message(GST_MESSAGE_ERROR);
   EXPECT_NE(error, nullptr) << "nobody sees flow returns after end of stream";
   gst_clear_message(&error);
+}
+
+// A reconfigure event that comes while the task stops must not leave an open queue without a task.
+TEST_F(States, ReconfiguringWhileTheTaskStopsHangsNobody) {
+  startWithoutDownstream();
+  std::atomic<bool> over = false;
+  auto reconfiguring = std::async(std::launch::async, [&] {
+    GstPad *src = gst_element_get_static_pad(harness_->element, "src");
+    while (!over) gst_pad_send_event(src, gst_event_new_reconfigure());
+    gst_object_unref(src);
+  });
+  auto pushing = std::async(std::launch::async, [&] {
+    for (int i = 0; i < 3000; ++i) gst_harness_push(harness_, frame());
+  });
+  EXPECT_EQ(pushing.wait_for(20s), std::future_status::ready) << "the streaming thread waits for a task that is paused";
+  over = true;
+  reconfiguring.get();
+  gst_element_set_state(harness_->element, GST_STATE_NULL); // wakes it
 }
 
 TEST_F(States, LatencyIsAddedWhenLive) {

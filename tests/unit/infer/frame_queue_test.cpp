@@ -116,6 +116,23 @@ TEST(FrameQueue, AFlowSaysWhetherAnEndOfStreamWaits) {
   EXPECT_TRUE(queue.setFlow(GST_FLOW_NOT_LINKED));
 }
 
+TEST(FrameQueue, OnlyAQueueWithoutDownstreamRestarts) {
+  FrameQueue queue;
+  EXPECT_FALSE(queue.restart()) << "flushing";
+  queue.start();
+  EXPECT_FALSE(queue.closed());
+  queue.setFlow(GST_FLOW_ERROR);
+  EXPECT_FALSE(queue.restart());
+  queue.setFlow(GST_FLOW_NOT_LINKED);
+  EXPECT_TRUE(queue.closed());
+  EXPECT_TRUE(queue.restart());
+  EXPECT_EQ(queue.flow(), GST_FLOW_OK);
+  queue.setFlow(GST_FLOW_NOT_LINKED);
+  queue.setFlushing();
+  EXPECT_FALSE(queue.restart()) << "a flush has begun meanwhile";
+  EXPECT_EQ(queue.flow(), GST_FLOW_FLUSHING);
+}
+
 GstEvent *segment() {
   GstSegment segment;
   gst_segment_init(&segment, GST_FORMAT_TIME);
