@@ -237,9 +237,11 @@ static GstFlowReturn handle_event(GstFenceInfer *self, GstEvent *event) {
   return GST_FLOW_OK;
 }
 
-// Frames that we hold are frames that the pool's owner has to have more of.
+// Frames that we hold are frames that the pool's owner has to have more of. Where downstream has no pool the producer
+// makes its own: it is told without one.
 static void raise_pool_minimum(GstQuery *query, guint held) {
-  for (guint i = 0, n = gst_query_get_n_allocation_pools(query); i < n; ++i) {
+  const guint n = gst_query_get_n_allocation_pools(query);
+  for (guint i = 0; i < n; ++i) {
     GstBufferPool *pool = nullptr;
     guint size = 0, min = 0, max = 0;
     gst_query_parse_nth_allocation_pool(query, i, &pool, &size, &min, &max);
@@ -248,6 +250,12 @@ static void raise_pool_minimum(GstQuery *query, guint held) {
     gst_query_set_nth_allocation_pool(query, i, pool, size, min, max);
     gst_clear_object(&pool);
   }
+  if (n > 0) return;
+  GstCaps *caps = nullptr;
+  gst_query_parse_allocation(query, &caps, nullptr);
+  const auto frame = parseFrameCaps(caps);
+  if (frame && GST_VIDEO_INFO_SIZE(&frame->info) <= G_MAXUINT)
+    gst_query_add_allocation_pool(query, nullptr, static_cast<guint>(GST_VIDEO_INFO_SIZE(&frame->info)), held, 0);
 }
 
 // Downstream's answer is the answer, so that its pool reaches the producer through us.
@@ -257,7 +265,7 @@ static bool answer_query(GstFenceInfer *self, GstQuery *query) {
   GST_OBJECT_LOCK(self);
   const guint held = self->state->settings.max_in_flight;
   GST_OBJECT_UNLOCK(self);
-  if (answered) raise_pool_minimum(query, held);
+  raise_pool_minimum(query, held);
   // we read any stride and offset, but whole frames only
   if (!gst_query_find_allocation_meta(query, GST_VIDEO_META_API_TYPE, nullptr))
     gst_query_add_allocation_meta(query, GST_VIDEO_META_API_TYPE, nullptr);

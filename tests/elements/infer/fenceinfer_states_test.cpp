@@ -324,6 +324,35 @@ TEST_F(States, DownstreamsPoolReachesTheProducer) {
   gst_object_unref(pool);
 }
 
+gboolean noAnswer(GstPad *pad, GstObject *parent, GstQuery *query) {
+  return GST_QUERY_TYPE(query) != GST_QUERY_ALLOCATION && gst_pad_query_default(pad, parent, query);
+}
+
+gboolean emptyAnswer(GstPad *pad, GstObject *parent, GstQuery *query) {
+  return GST_QUERY_TYPE(query) == GST_QUERY_ALLOCATION || gst_pad_query_default(pad, parent, query);
+}
+
+TEST_F(States, WithoutAPoolDownstreamTheProducerHearsHowManyAreHeld) {
+  for (const GstPadQueryFunction downstream : {noAnswer, emptyAnswer}) {
+    start(fast(), kRgb, "max-in-flight=5");
+    gst_pad_set_query_function(harness_->sinkpad, downstream);
+    GstCaps *caps = gst_caps_from_string(kRgb);
+    GstQuery *query = gst_query_new_allocation(caps, TRUE);
+    ASSERT_TRUE(gst_pad_peer_query(harness_->srcpad, query));
+    ASSERT_EQ(gst_query_get_n_allocation_pools(query), 1u);
+    GstBufferPool *pool = nullptr;
+    guint size = 0, min = 0, max = 0;
+    gst_query_parse_nth_allocation_pool(query, 0, &pool, &size, &min, &max);
+    EXPECT_EQ(pool, nullptr);
+    EXPECT_EQ(size, 256u * 128 * 3);
+    EXPECT_EQ(min, 5u);
+    EXPECT_EQ(max, 0u);
+    gst_query_unref(query);
+    gst_caps_unref(caps);
+    stop();
+  }
+}
+
 TEST_F(States, CapsAreWhatDownstreamTakesOfWhatIsRead) {
   start(fast(), nullptr);
   gst_harness_set_sink_caps_str(harness_,
