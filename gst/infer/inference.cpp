@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cmath>
+#include <new>
 
 #include "gst/infer/frame_access.h"
 
@@ -16,6 +17,15 @@ constexpr int kProducerTimeoutMs = 1000;
 guint64 nanosecondsSince(std::chrono::steady_clock::time_point start) {
   return static_cast<guint64>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now() - start).count());
+}
+
+// The callers are C functions that no exception may pass through.
+template <typename F> auto withMemory(const char *what, F &&f) -> decltype(f()) {
+  try {
+    return f();
+  } catch (const std::bad_alloc &) {
+    return Error{what, ENOMEM, "Use a model with smaller tensors, or give the process more memory"};
+  }
 }
 
 } // namespace
@@ -66,29 +76,37 @@ Status checkReadable(const FrameCaps &caps) {
 
 Result<std::unique_ptr<Inference>> Inference::create(std::unique_ptr<Engine> engine, DecoderKind decoder,
                                                      std::optional<ResizeMode> resize) {
-  auto plan = planInput(engine->inputs());
-  if (!plan) return plan.error();
-  auto made = makeDecoder(decoder, *plan, engine->outputs());
-  if (!made) return made.error();
-  std::unique_ptr<Inference> inference(new Inference);
-  inference->engine_ = std::move(engine);
-  inference->decoder_ = made.take();
-  inference->plan_ = *plan;
-  inference->resize_ = resize.value_or(inference->decoder_->resizeMode());
-  inference->tensor_.resize((plan->bytes() + sizeof(float) - 1) / sizeof(float));
-  return inference;
+  return withMemory("preparing for the model", [&]() -> Result<std::unique_ptr<Inference>> {
+    auto plan = planInput(engine->inputs());
+    if (!plan) return plan.error();
+    auto made = makeDecoder(decoder, *plan, engine->outputs());
+    if (!made) return made.error();
+    std::unique_ptr<Inference> inference(new Inference);
+    inference->engine_ = std::move(engine);
+    inference->decoder_ = made.take();
+    inference->plan_ = *plan;
+    inference->resize_ = resize.value_or(inference->decoder_->resizeMode());
+    inference->tensor_.resize((plan->bytes() + sizeof(float) - 1) / sizeof(float));
+    return inference;
+  });
 }
 
 Status Inference::setCaps(const FrameCaps &caps) {
-  if (auto readable = checkReadable(caps); !readable) return readable;
-  auto preprocessor = Preprocessor::create(caps.info, plan_, resize_, decoder_->normalisation());
-  if (!preprocessor) return preprocessor.error();
-  caps_ = caps;
-  preprocessor_ = preprocessor.take();
-  return Nothing{};
+  return withMemory("preparing for the caps", [&]() -> Status {
+    if (auto readable = checkReadable(caps); !readable) return readable;
+    auto preprocessor = Preprocessor::create(caps.info, plan_, resize_, decoder_->normalisation());
+    if (!preprocessor) return preprocessor.error();
+    caps_ = caps;
+    preprocessor_ = preprocessor.take();
+    return Nothing{};
+  });
 }
 
 Result<FrameResult> Inference::process(GstBuffer *buffer, const DecodeOptions &options, Cancellation &cancel) {
+  return withMemory("running the model on a frame", [&] { return processFrame(buffer, options, cancel); });
+}
+
+Result<FrameResult> Inference::processFrame(GstBuffer *buffer, const DecodeOptions &options, Cancellation &cancel) {
   if (!preprocessor_) return Error{"a frame before its caps", 0, ""};
   auto layout = frameLayout(buffer, caps_);
   if (!layout) return layout.error();

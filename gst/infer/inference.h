@@ -37,6 +37,7 @@ struct FrameResult {
 // Formats and layouts that setCaps() takes; the error says what is in the way.
 Status checkReadable(const FrameCaps &caps);
 
+// Nothing throws: memory that runs out is an error with code ENOMEM.
 class Inference {
 public:
   // Takes the engine. Errors: an input that no picture fits, outputs that no decoder fits (see planInput, makeDecoder).
@@ -57,6 +58,7 @@ public:
 
 private:
   Inference() = default;
+  Result<FrameResult> processFrame(GstBuffer *buffer, const DecodeOptions &options, Cancellation &cancel);
 
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Decoder> decoder_;

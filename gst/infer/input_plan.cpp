@@ -4,7 +4,8 @@
 namespace gstzc::infer {
 namespace {
 
-constexpr int64_t kMaxSide = 16384; // larger than any model; keeps sizes far from overflow
+// Larger than any model's; the tensor stays below 200 MB.
+constexpr int64_t kMaxSide = 16384, kMaxPixels = 16 << 20;
 
 constexpr const char *kExpected = "fenceinfer feeds models with one input of shape [1,3,height,width] or "
                                   "[1,height,width,3], float32 or uint8";
@@ -48,6 +49,10 @@ Result<InputPlan> planInput(const std::vector<TensorInfo> &inputs) {
     return Error{"input " + input.describe() + " has a picture of " + std::to_string(width) + "x" +
                      std::to_string(height),
                  0, "Each side has to be 1 to " + std::to_string(kMaxSide) + " pixels"};
+  if (width * height > kMaxPixels)
+    return Error{"input " + input.describe() + " has a picture of " + std::to_string(width) + "x" +
+                     std::to_string(height),
+                 0, "It may have " + std::to_string(kMaxPixels) + " pixels at most"};
   plan.width = static_cast<int>(width);
   plan.height = static_cast<int>(height);
   return plan;

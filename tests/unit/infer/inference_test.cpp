@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <chrono>
 #include <future>
+#include <new>
 
 #include <gtest/gtest.h>
 
@@ -31,6 +32,7 @@ public:
   Result<Outputs> run(std::span<const TensorView> inputs, Cancellation &cancel) override {
     const auto *data = static_cast<const float *>(inputs[0].data);
     fed.assign(data, data + inputs[0].bytes / sizeof(float));
+    if (out_of_memory) throw std::bad_alloc();
     if (hang) {
       std::promise<void> ended;
       Cancellation::Hook hook(cancel, [&] { ended.set_value(); });
@@ -48,6 +50,7 @@ public:
   std::vector<float> boxes = std::vector<float>(896 * 16, 0.0f);
   std::vector<float> fed;
   bool hang = false;
+  bool out_of_memory = false;
   std::promise<void> hanging;
 
 private:
@@ -127,6 +130,20 @@ TEST(Inference, BrokenFramesAreErrorsThatSayWhat) {
   ASSERT_FALSE(result.ok());
   EXPECT_NE(result.error().message().find("plane 0"), std::string::npos) << result.error().message();
   gst_buffer_unref(small);
+}
+
+TEST(Inference, MemoryThatRunsOutIsAnError) {
+  auto owned = std::make_unique<FixedEngine>(128);
+  owned->out_of_memory = true;
+  auto inference = Inference::create(std::move(owned), DecoderKind::Auto, std::nullopt);
+  ASSERT_TRUE((*inference)->setCaps(parse("video/x-raw,format=RGB,width=8,height=8")).ok());
+  GstBuffer *buffer = filled(8 * 8 * 3, 0);
+  Cancellation cancel;
+  auto result = (*inference)->process(buffer, {}, cancel);
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.error().code, ENOMEM);
+  EXPECT_FALSE(result.error().remedy.empty());
+  gst_buffer_unref(buffer);
 }
 
 TEST(Inference, CancelEndsARunThatHangs) {

@@ -49,6 +49,7 @@ TEST(InputPlan, RefusalsNameTensorAndShape) {
       {{image({1, 3, -1, -1})}, "leaves its width or height open"},
       {{image({1, 3, 0, 8})}, "8x0"},
       {{image({1, 3, int64_t{1} << 40, 8})}, "Each side has to be"},
+      {{image({1, 3, 16384, 16384})}, "16384x16384. It may have 16777216 pixels"},
       {{image({1, 3, 8, 8}, TensorType::Int64)}, "image:0 (int64 [1,3,8,8]) has a type"},
       {{image({1, 3, 8, 8}, TensorType::Other)}, "another type"},
   };
