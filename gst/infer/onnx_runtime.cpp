@@ -40,8 +40,9 @@ uint32_t minorVersion(const std::string &version) {
   return dot == std::string::npos ? 0 : static_cast<uint32_t>(std::strtoul(version.c_str() + dot + 1, nullptr, 10));
 }
 
-// A stream buffer in front of another: whole lines that start with `prefix` go to the debug log, everything else to the
-// other. Safe for writers in several threads, which the stream's own buffer is too.
+// A stream buffer in front of another: whole lines that start with `prefix` are kept back, everything else goes to the
+// other. They are not logged from in here: a log function of the application may write to the same stream. Safe for
+// writers in several threads, which the stream's own buffer is too.
 class LineFilter : public std::streambuf {
 public:
   explicit LineFilter(std::string prefix) : prefix_(std::move(prefix)) {}
@@ -51,15 +52,12 @@ public:
     sink_ = sink;
   }
 
-  // what is held back of a line that might still have become a filtered one
-  void passOn() {
+  // Passes on what is held back of a line that might still have become a filtered one; gives the filtered ones.
+  std::vector<std::string> finish() {
     std::lock_guard lock(mutex_);
     if (state_ == State::Undecided) sink_->sputn(line_.data(), static_cast<std::streamsize>(line_.size()));
     line_.clear();
-  }
-  size_t dropped() const {
-    std::lock_guard lock(mutex_);
-    return dropped_;
+    return std::exchange(dropped_, {});
   }
 
 protected:
@@ -101,9 +99,8 @@ private:
     if (c != '\n') return;
     after_dropped_ = state_ == State::Dropping;
     if (after_dropped_) {
-      ++dropped_;
       line_.pop_back();
-      GST_CAT_LEVEL_LOG(category(), GST_LEVEL_TRACE, nullptr, "%s", line_.c_str());
+      dropped_.push_back(line_);
     }
     line_.clear();
     state_ = State::Undecided;
@@ -111,11 +108,11 @@ private:
 
   std::streambuf *sink_ = nullptr;
   const std::string prefix_; // without a newline
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   State state_ = State::Undecided;
   bool after_dropped_ = false;
   std::string line_; // of the line so far, unless it is passing
-  size_t dropped_ = 0;
+  std::vector<std::string> dropped_;
 };
 
 struct Library {
@@ -208,10 +205,12 @@ void quietFirstSession(const std::function<bool()> &create) {
   std::cerr.rdbuf(filter);
   over = create();                                          // a file that is no model fails before the library writes
   if (std::cerr.rdbuf() == filter) std::cerr.rdbuf(before); // else somebody else's buffer is in front of ours now
-  filter->passOn();
-  if (filter->dropped() > 0)
+  const std::vector<std::string> dropped = filter->finish();
+  lock.unlock();
+  for (const std::string &line : dropped) GST_CAT_LEVEL_LOG(category(), GST_LEVEL_TRACE, nullptr, "%s", line.c_str());
+  if (!dropped.empty())
     GST_CAT_LEVEL_LOG(category(), GST_LEVEL_DEBUG, nullptr, "%zu lines \"Schema error\" of the first session left out",
-                      filter->dropped());
+                      dropped.size());
 }
 
 } // namespace gstzc::infer
