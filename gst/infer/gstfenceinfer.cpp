@@ -27,6 +27,7 @@
 #include "gst/infer/inference.h"
 #include "gst/infer/onnx_engine.h"
 #include "gst/infer/results.h"
+#include "gst/zerocopy/shallow_copy.h"
 
 GST_DEBUG_CATEGORY_STATIC(gst_fence_infer_debug);
 #define GST_CAT_DEFAULT gst_fence_infer_debug

@@ -12,11 +12,6 @@
 
 namespace gstzc::infer {
 
-// A buffer that metadata can be added to, with the same GstMemory objects. Takes `buffer` and gives it back where it is
-// writable; else gives a new GstBuffer that holds the old one by a GstParentBufferMeta, so that its pool gets it back
-// only when the new one is gone.
-GstBuffer *writableShallow(GstBuffer *buffer);
-
 // Adds the boxes as object detections to the buffer's analytics metadata, which is made where there is none; also
 // without boxes, so that "looked and found nothing" differs from "did not look".
 void attachBoxes(GstBuffer *buffer, const std::vector<FrameBox> &boxes);

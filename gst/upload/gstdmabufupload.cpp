@@ -32,6 +32,7 @@
 #include "gst/zerocopy/frame_layout.h"
 #include "gst/zerocopy/gstzcallocator.h"
 #include "gst/zerocopy/gstzcpool.h"
+#include "gst/zerocopy/shallow_copy.h"
 
 GST_DEBUG_CATEGORY_STATIC(gst_dmabuf_upload_debug);
 #define GST_CAT_DEFAULT gst_dmabuf_upload_debug
@@ -423,14 +424,8 @@ static GstFlowReturn copy_frame(GstDmabufUpload *self, GstBuffer *in, GstBuffer 
 // The same memory leaves. Downstream relies on a GstVideoMeta, so one is added where the producer had none to say.
 static GstBuffer *pass_frame(GstBuffer *in, const FrameLayout &layout) {
   if (gst_buffer_get_video_meta(in) != nullptr) return in;
-  GstBuffer *out = in;
-  if (!gst_buffer_is_writable(in)) {
-    out = gst_buffer_new();
-    for (guint i = 0; i < gst_buffer_n_memory(in); ++i)
-      gst_buffer_append_memory(out, gst_memory_ref(gst_buffer_peek_memory(in, i)));
-    copy_metadata(in, out);
-    gst_buffer_add_parent_buffer_meta(out, in); // its pool must not reuse the memory while `out` lives
-  }
+  // a reference more for the copy to hold: the one to `in` stays with the base class
+  GstBuffer *out = gst_buffer_is_writable(in) ? in : writableShallow(gst_buffer_ref(in));
   const GstVideoInfo *info = &layout.caps.info;
   gst_buffer_add_video_meta_full(out, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_INFO_FORMAT(info),
                                  GST_VIDEO_INFO_WIDTH(info), GST_VIDEO_INFO_HEIGHT(info), GST_VIDEO_INFO_N_PLANES(info),
