@@ -2,34 +2,9 @@
 #include "gst/infer/frame_access.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <chrono>
 #include <utility>
 
-#include <poll.h>
-
 namespace gstzc::infer {
-namespace {
-
-constexpr int kSliceMs = 20; // how late a cancellation may be noticed
-
-} // namespace
-
-Status waitForProducer(int fd, int timeout_ms, const std::function<bool()> &cancelled) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
-  for (;;) {
-    if (cancelled()) return Error{"waiting for the frame's producer", ECANCELED, ""};
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    pollfd request = {fd, POLLIN, 0};
-    const int rc = poll(&request, 1, static_cast<int>(std::clamp<int64_t>(left.count(), 0, kSliceMs)));
-    if (rc > 0) return Nothing{}; // POLLERR too: what is no dma-buf and cannot be polled has no fences
-    if (rc < 0 && errno != EINTR) return Error{"poll of the frame's dma-buf", errno, ""};
-    if (rc == 0 && left.count() <= 0)
-      return Error{"the frame's producer was not done after " + std::to_string(timeout_ms) + " ms", ETIMEDOUT,
-                   "The device that writes into the dma-buf hangs or never signals its fence"};
-  }
-}
 
 Result<MappedFrame> MappedFrame::map(GstBuffer *buffer, const FrameLayout &layout, int planes) {
   MappedFrame frame;

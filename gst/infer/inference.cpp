@@ -8,6 +8,7 @@
 #include <new>
 
 #include "gst/infer/frame_access.h"
+#include "gst/zerocopy/core/dmabuf.h"
 
 namespace gstzc::infer {
 namespace {

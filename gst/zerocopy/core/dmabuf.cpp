@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "gst/zerocopy/core/dmabuf.h"
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 
 #include <linux/dma-buf.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -22,6 +25,8 @@ int sync(int fd, uint64_t flags) {
   while (rc != 0 && (errno == EINTR || errno == EAGAIN));
   return rc == 0 ? 0 : errno;
 }
+
+constexpr int kSliceMs = 20; // how late a cancellation may be noticed
 
 } // namespace
 
@@ -49,6 +54,22 @@ DmaBufCpuScope::DmaBufCpuScope(int fd, CpuAccess access) : fd_(fd), flags_(stati
 
 DmaBufCpuScope::~DmaBufCpuScope() {
   if (fd_ >= 0) sync(fd_, flags_ | DMA_BUF_SYNC_END);
+}
+
+Status waitForProducer(int fd, int timeout_ms, const std::function<bool()> &cancelled) {
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
+  for (;;) {
+    if (cancelled && cancelled()) return Error{"waiting for the frame's producer", ECANCELED, ""};
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    pollfd request = {fd, POLLIN, 0};
+    const int rc = poll(&request, 1, static_cast<int>(std::clamp<int64_t>(left.count(), 0, kSliceMs)));
+    if (rc > 0) return Nothing{}; // POLLERR too: what is no dma-buf and cannot be polled has no fences
+    if (rc < 0 && errno != EINTR) return Error{"poll of the frame's dma-buf", errno, ""};
+    if (rc == 0 && left.count() <= 0)
+      return Error{"the frame's producer was not done after " + std::to_string(timeout_ms) + " ms", ETIMEDOUT,
+                   "The device that writes into the dma-buf hangs or never signals its fence"};
+  }
 }
 
 } // namespace gstzc

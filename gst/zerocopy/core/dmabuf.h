@@ -4,6 +4,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "gst/zerocopy/core/export.h"
@@ -44,5 +45,10 @@ private:
   uint64_t flags_;
   int error_ = 0;
 };
+
+// Waits until the producer of a dma-buf is done writing (its implicit write fences), at most `timeout_ms`. Without this
+// the kernel would wait in DMA_BUF_IOCTL_SYNC, for as long as it takes. Errors: ETIMEDOUT, or ECANCELED as soon as
+// `cancelled` says so (looked at every 20 ms).
+GSTZC_API Status waitForProducer(int fd, int timeout_ms, const std::function<bool()> &cancelled = {});
 
 } // namespace gstzc

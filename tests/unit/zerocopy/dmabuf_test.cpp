@@ -2,6 +2,7 @@
 #include "gst/zerocopy/core/dmabuf.h"
 
 #include <cerrno>
+#include <chrono>
 
 #include <sys/mman.h>
 
@@ -10,6 +11,7 @@
 #include "gst/zerocopy/core/unique_fd.h"
 
 using namespace gstzc;
+using namespace std::chrono_literals;
 
 namespace {
 
@@ -45,6 +47,22 @@ TEST(DmaBufCpuScope, LeavesOtherFilesAlone) {
   EXPECT_FALSE(isDmaBuf(fd.get()));
   DmaBufCpuScope scope(fd.get(), CpuAccess::ReadWrite);
   EXPECT_TRUE(scope.ok());
+}
+
+TEST(WaitForProducer, EndsByDeadlineAndByCancelling) {
+  int ends[2]; // an empty pipe is as silent as a fence that never comes
+  ASSERT_EQ(pipe(ends), 0);
+  UniqueFd reading(ends[0]), writing(ends[1]);
+  auto late = waitForProducer(reading.get(), 50, [] { return false; });
+  ASSERT_FALSE(late.ok());
+  EXPECT_EQ(late.error().code, ETIMEDOUT);
+  const auto start = std::chrono::steady_clock::now();
+  auto cancelled =
+      waitForProducer(reading.get(), 60000, [&] { return std::chrono::steady_clock::now() > start + 50ms; });
+  ASSERT_FALSE(cancelled.ok());
+  EXPECT_EQ(cancelled.error().code, ECANCELED);
+  ASSERT_EQ(write(writing.get(), "x", 1), 1);
+  EXPECT_TRUE(waitForProducer(reading.get(), 0, [] { return false; }).ok());
 }
 
 } // namespace

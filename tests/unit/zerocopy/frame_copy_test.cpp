@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "gst/zerocopy/frame_copy.h"
 
+#include <cerrno>
 #include <string>
 #include <vector>
 
+#include <gst/allocators/allocators.h>
 #include <gtest/gtest.h>
+
+#include "gst/zerocopy/core/unique_fd.h"
 
 using namespace gstzc;
 
@@ -137,6 +141,24 @@ TEST(FrameCopy, RefusesFramesThatDoNotFit) {
   bytes = copyFrame(dst, caps, small, capsOf("NV21", 64, 48));
   ASSERT_FALSE(bytes.ok()) << "another format";
   for (GstBuffer *buffer : {dst, small, cut, planes}) gst_buffer_unref(buffer);
+}
+
+// a pipe nobody writes to is as silent as a fence that never comes
+TEST(CopyWait, AProducerThatHangsIsAnErrorInTime) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  UniqueFd writing(ends[1]);
+  const FrameCaps caps = capsOf("GRAY8", 64, 4);
+  GstBuffer *from = gst_buffer_new(), *to = gst_buffer_new_allocate(nullptr, caps.info.size, nullptr);
+  GstAllocator *allocator = gst_dmabuf_allocator_new();
+  gst_buffer_append_memory(from,
+                           gst_dmabuf_allocator_alloc(allocator, ends[0], caps.info.size)); // takes the descriptor
+  auto bytes = copyFrame(to, caps, from, caps);
+  ASSERT_FALSE(bytes.ok());
+  EXPECT_EQ(bytes.error().code, ETIMEDOUT) << bytes.error().message();
+  gst_buffer_unref(from);
+  gst_buffer_unref(to);
+  gst_object_unref(allocator);
 }
 
 } // namespace
