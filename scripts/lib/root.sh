@@ -10,9 +10,10 @@ root_dir () {
     "$(cat "$top/scripts/lib/packages.list" "$top/scripts/lib/root-make.sh" "$top/scripts/lib/root-kernel.sh" | sha256sum | cut -c1-12)"
 }
 
-# runs a command as root of a user namespace in which an ordinary user's files of the made root are its own; as root, directly
+# runs a command as root; for an ordinary user of a user namespace in which the made root's files are its own. What it mounts
+# goes with it, however it ends.
 as_root_of_tree () {
-  if am_root; then "$@"; else unshare --user --map-root-user --map-auto --mount -- "$@"; fi
+  if am_root; then unshare --mount -- "$@"; else unshare --user --map-root-user --map-auto --mount -- "$@"; fi
 }
 
 # makes the root unless it is there; prints nothing on success but what it did
