@@ -110,6 +110,10 @@ class Agent:
             return
         except OSError:  # a terminal whose programs are gone
             data = b""
+        self.pass_on(started, name, fd, data)
+
+    def pass_on(self, started, name, fd, data):
+        """Sends what a job has written; no data is the end of that output."""
         if data:
             self.send({"t": name, "id": started.id}, data)
         else:
@@ -126,12 +130,7 @@ class Agent:
                     data = os.read(fd, 65536)
                 except OSError:
                     data = b""
-                if data:
-                    self.send({"t": name, "id": started.id}, data)
-                else:
-                    self.selector.unregister(fd)
-                    os.close(fd)
-                    del started.outputs[name]
+                self.pass_on(started, name, fd, data)
         code = started.finish()
         del self.jobs[started.id]
         self.send({"t": "exit", "id": started.id, "code": code})
