@@ -8,12 +8,12 @@
 #include <new>
 
 #include "gst/infer/frame_access.h"
-#include "gst/zerocopy/core/dmabuf.h"
+#include "gst/zerocopy/frame_fence.h"
 
 namespace gstzc::infer {
 namespace {
 
-constexpr int kProducerTimeoutMs = 1000;
+constexpr std::chrono::milliseconds kProducerTimeout{1000};
 
 guint64 nanosecondsSince(std::chrono::steady_clock::time_point start) {
   return static_cast<guint64>(
@@ -111,12 +111,8 @@ Result<FrameResult> Inference::processFrame(GstBuffer *buffer, const DecodeOptio
   if (!preprocessor_) return Error{"a frame before its caps", 0, ""};
   auto layout = frameLayout(buffer, caps_);
   if (!layout) return layout.error();
-  for (int p = 0; p < preprocessor_->planes() && static_cast<guint>(p) < layout->n_planes; ++p) {
-    const int fd = layout->planes[p].fd;
-    if (fd < 0) continue;
-    if (auto ready = waitForProducer(fd, kProducerTimeoutMs, [&] { return cancel.cancelled(); }); !ready)
-      return ready.error();
-  }
+  if (auto ready = waitForFrame(buffer, Access::Read, kProducerTimeout, [&] { return cancel.cancelled(); }); !ready)
+    return ready.error();
 
   FrameResult result;
   const auto start = std::chrono::steady_clock::now();

@@ -3,14 +3,12 @@
 
 #include <cstring>
 
-#include <gst/allocators/allocators.h>
-
-#include "gst/zerocopy/core/dmabuf.h"
+#include "gst/zerocopy/frame_fence.h"
 
 namespace gstzc {
 namespace {
 
-constexpr int kProducerTimeoutMs = 1000;
+constexpr std::chrono::milliseconds kProducerTimeout{1000};
 
 // CPU view of the GstMemory that holds a plane
 class PlaneMapping {
@@ -52,12 +50,7 @@ Result<gsize> copyFrame(GstBuffer *dst, const FrameCaps &dst_caps, GstBuffer *sr
                      std::to_string(to->n_planes),
                  0, "The producer's GstVideoMeta is wrong for these caps"};
 
-  for (guint i = 0; i < gst_buffer_n_memory(src); ++i) {
-    GstMemory *memory = gst_buffer_peek_memory(src, i);
-    if (!gst_is_dmabuf_memory(memory)) continue;
-    if (auto ready = waitForProducer(gst_dmabuf_memory_get_fd(memory), kProducerTimeoutMs); !ready)
-      return ready.error();
-  }
+  if (auto ready = waitForFrame(src, Access::Read, kProducerTimeout); !ready) return ready.error();
 
   gsize bytes = 0;
   for (guint p = 0; p < to->n_planes; ++p) {

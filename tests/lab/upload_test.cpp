@@ -56,7 +56,7 @@ TEST(LabAlloc, TheMemfdIsTheSamePages) {
   auto dmabuf = lab::Mapping::create(buffer.fd.get(), 8192), file = lab::Mapping::create(buffer.memfd.get(), 8192);
   ASSERT_TRUE(dmabuf && file);
   {
-    DmaBufCpuScope scope(buffer.fd.get(), CpuAccess::ReadWrite);
+    DmaBufCpuScope scope(buffer.fd.get(), Access::ReadWrite);
     ASSERT_TRUE(scope.ok());
     dmabuf->data()[4097] = 0x5a;
     file->data()[5] = 0xa5;

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "gst/zerocopy/core/dmabuf.h"
 
-#include <algorithm>
 #include <cerrno>
-#include <chrono>
 
 #include <linux/dma-buf.h>
-#include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 namespace gstzc {
 namespace {
@@ -26,8 +24,6 @@ int sync(int fd, uint64_t flags) {
   return rc == 0 ? 0 : errno;
 }
 
-constexpr int kSliceMs = 20; // how late a cancellation may be noticed
-
 } // namespace
 
 std::string BufferId::toString() const { return std::to_string(device) + ":" + std::to_string(inode); }
@@ -38,12 +34,19 @@ Result<BufferId> bufferId(int fd) {
   return BufferId{static_cast<uint64_t>(st.st_dev), static_cast<uint64_t>(st.st_ino)};
 }
 
+Result<uint64_t> fileSize(int fd) {
+  const off_t end = lseek(fd, 0, SEEK_END); // dma-bufs know SEEK_END and SEEK_SET to 0 only
+  if (end < 0) return Error{"size of descriptor " + std::to_string(fd), errno, ""};
+  lseek(fd, 0, SEEK_SET);
+  return static_cast<uint64_t>(end);
+}
+
 bool isDmaBuf(int fd) {
   struct statfs st = {};
   return fstatfs(fd, &st) == 0 && static_cast<long>(st.f_type) == kDmaBufMagic;
 }
 
-DmaBufCpuScope::DmaBufCpuScope(int fd, CpuAccess access) : fd_(fd), flags_(static_cast<uint64_t>(access)) {
+DmaBufCpuScope::DmaBufCpuScope(int fd, Access access) : fd_(fd), flags_(static_cast<uint64_t>(access)) {
   if (isDmaBuf(fd_)) {
     error_ = sync(fd_, flags_ | DMA_BUF_SYNC_START);
     if (error_ != 0) fd_ = -1;
@@ -54,22 +57,6 @@ DmaBufCpuScope::DmaBufCpuScope(int fd, CpuAccess access) : fd_(fd), flags_(stati
 
 DmaBufCpuScope::~DmaBufCpuScope() {
   if (fd_ >= 0) sync(fd_, flags_ | DMA_BUF_SYNC_END);
-}
-
-Status waitForProducer(int fd, int timeout_ms, const std::function<bool()> &cancelled) {
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
-  for (;;) {
-    if (cancelled && cancelled()) return Error{"waiting for the frame's producer", ECANCELED, ""};
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
-    pollfd request = {fd, POLLIN, 0};
-    const int rc = poll(&request, 1, static_cast<int>(std::clamp<int64_t>(left.count(), 0, kSliceMs)));
-    if (rc > 0) return Nothing{}; // POLLERR too: what is no dma-buf and cannot be polled has no fences
-    if (rc < 0 && errno != EINTR) return Error{"poll of the frame's dma-buf", errno, ""};
-    if (rc == 0 && left.count() <= 0)
-      return Error{"the frame's producer was not done after " + std::to_string(timeout_ms) + " ms", ETIMEDOUT,
-                   "The device that writes into the dma-buf hangs or never signals its fence"};
-  }
 }
 
 } // namespace gstzc

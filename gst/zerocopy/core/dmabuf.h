@@ -4,7 +4,6 @@
 
 #include <compare>
 #include <cstdint>
-#include <functional>
 #include <string>
 
 #include "gst/zerocopy/core/export.h"
@@ -26,13 +25,17 @@ GSTZC_API Result<BufferId> bufferId(int fd);
 // True when the descriptor is a dma-buf (by its file system), false for memfds and other files.
 GSTZC_API bool isDmaBuf(int fd);
 
-enum class CpuAccess : uint64_t { Read = 1, Write = 2, ReadWrite = 3 };
+// Size in bytes, of a dma-buf or any other file. Errors: EBADF; ESPIPE for what has none.
+GSTZC_API Result<uint64_t> fileSize(int fd);
+
+// What somebody does with a buffer; the values of DMA_BUF_SYNC_*.
+enum class Access : uint32_t { Read = 1, Write = 2, ReadWrite = 3 };
 
 // Brackets CPU access through a mapping: begin (invalidate caches, wait for implicit fences) on construction, end
 // (flush) on destruction. A descriptor that is no dma-buf has no caches to care for and is left alone.
 class GSTZC_API DmaBufCpuScope {
 public:
-  DmaBufCpuScope(int fd, CpuAccess access);
+  DmaBufCpuScope(int fd, Access access);
   ~DmaBufCpuScope();
   DmaBufCpuScope(const DmaBufCpuScope &) = delete;
   DmaBufCpuScope &operator=(const DmaBufCpuScope &) = delete;
@@ -45,10 +48,5 @@ private:
   uint64_t flags_;
   int error_ = 0;
 };
-
-// Waits until the producer of a dma-buf is done writing (its implicit write fences), at most `timeout_ms`. Without this
-// the kernel would wait in DMA_BUF_IOCTL_SYNC, for as long as it takes. Errors: ETIMEDOUT, or ECANCELED as soon as
-// `cancelled` says so (looked at every 20 ms).
-GSTZC_API Status waitForProducer(int fd, int timeout_ms, const std::function<bool()> &cancelled = {});
 
 } // namespace gstzc

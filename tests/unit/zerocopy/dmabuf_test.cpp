@@ -2,7 +2,6 @@
 #include "gst/zerocopy/core/dmabuf.h"
 
 #include <cerrno>
-#include <chrono>
 
 #include <sys/mman.h>
 
@@ -11,7 +10,6 @@
 #include "gst/zerocopy/core/unique_fd.h"
 
 using namespace gstzc;
-using namespace std::chrono_literals;
 
 namespace {
 
@@ -45,24 +43,8 @@ TEST(BufferId, BadDescriptorIsAnErrorWithItsValue) {
 TEST(DmaBufCpuScope, LeavesOtherFilesAlone) {
   UniqueFd fd(memfd_create("plain", MFD_CLOEXEC));
   EXPECT_FALSE(isDmaBuf(fd.get()));
-  DmaBufCpuScope scope(fd.get(), CpuAccess::ReadWrite);
+  DmaBufCpuScope scope(fd.get(), Access::ReadWrite);
   EXPECT_TRUE(scope.ok());
-}
-
-TEST(WaitForProducer, EndsByDeadlineAndByCancelling) {
-  int ends[2]; // an empty pipe is as silent as a fence that never comes
-  ASSERT_EQ(pipe(ends), 0);
-  UniqueFd reading(ends[0]), writing(ends[1]);
-  auto late = waitForProducer(reading.get(), 50, [] { return false; });
-  ASSERT_FALSE(late.ok());
-  EXPECT_EQ(late.error().code, ETIMEDOUT);
-  const auto start = std::chrono::steady_clock::now();
-  auto cancelled =
-      waitForProducer(reading.get(), 60000, [&] { return std::chrono::steady_clock::now() > start + 50ms; });
-  ASSERT_FALSE(cancelled.ok());
-  EXPECT_EQ(cancelled.error().code, ECANCELED);
-  ASSERT_EQ(write(writing.get(), "x", 1), 1);
-  EXPECT_TRUE(waitForProducer(reading.get(), 0, [] { return false; }).ok());
 }
 
 } // namespace

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "gst/zerocopy/frame_fence.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <condition_variable>
+#include <mutex>
+
+#include <gst/allocators/allocators.h>
+
+namespace gstzc {
+namespace {
+
+constexpr std::chrono::milliseconds kSlice{20}; // how late an interruption may be noticed
+
+} // namespace
+
+std::vector<Fence> FrameFences::take() && {
+  std::vector<Fence> all = std::move(others);
+  if (!sync.isEmpty()) all.push_back(Fence::of(std::move(sync)));
+  return all;
+}
+
+Result<FrameFences> frameFences(GstBuffer *buffer, Access access) {
+  FrameFences fences;
+  std::vector<SyncFile> exported;
+  std::vector<int> seen;
+  const auto itself = access == Access::Read ? Fence::Kind::DmaBufReady : Fence::Kind::DmaBufIdle;
+  for (guint i = 0; i < gst_buffer_n_memory(buffer); ++i) {
+    GstMemory *memory = gst_buffer_peek_memory(buffer, i);
+    if (!gst_is_dmabuf_memory(memory)) continue;
+    const int fd = gst_dmabuf_memory_get_fd(memory);
+    if (std::find(seen.begin(), seen.end(), fd) != seen.end()) continue;
+    seen.push_back(fd);
+
+    const auto failed = [&](const Error &error) {
+      return Error{"memory " + std::to_string(i) + " of the frame: " + error.what, error.code, error.remedy};
+    };
+    // the usual frame costs one system call: nobody is writing any more
+    const auto now = fenceNow(itself, fd);
+    if (now && now->error != 0) return failed({"poll descriptor " + std::to_string(fd), now->error, ""});
+    if (now) continue;
+    auto fence = exportFence(fd, access);
+    if (fence) {
+      exported.push_back(fence.take());
+    } else if (fence.error().code == ENOTTY || fence.error().code == EINVAL) {
+      // an old kernel, or memory that only stands in for a dma-buf: it is ready when polling says so
+      UniqueFd second = UniqueFd::duplicate(fd);
+      if (!second.isValid()) return failed({"duplicate descriptor " + std::to_string(fd), errno, ""});
+      fences.others.push_back({itself, std::move(second), {}});
+    } else {
+      return failed(fence.error());
+    }
+  }
+
+  std::vector<const SyncFile *> all;
+  for (const SyncFile &fence : exported) all.push_back(&fence);
+  auto merged = mergeFences(all);
+  if (!merged) return merged.error();
+  fences.sync = merged.take();
+  return fences;
+}
+
+Error fenceError(const FenceResult &result, std::chrono::milliseconds timeout) {
+  if (result.outcome == FenceOutcome::TimedOut)
+    return {"the frame's producer was not done after " + std::to_string(timeout.count()) + " ms", ETIMEDOUT,
+            "The device that writes into the frame hangs or never signals its fence"};
+  if (result.outcome == FenceOutcome::Cancelled) return {"waiting for the frame's producer", ECANCELED, ""};
+  return {"the frame's fence ended in an error", result.error, "Its producer did not finish the frame"};
+}
+
+Status waitForFrame(GstBuffer *buffer, Access access, std::chrono::milliseconds timeout,
+                    const std::function<bool()> &interrupted) {
+  const auto deadline = FencePoller::Clock::now() + timeout;
+  auto fences = frameFences(buffer, access);
+  if (!fences) return fences.error();
+  if (fences->none()) return Nothing{};
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool over = false;
+  auto wait = FenceWait::start(std::move(*fences).take(), deadline, [&] {
+    const std::lock_guard lock(mutex);
+    over = true;
+    changed.notify_all();
+  });
+  if (!wait) return wait.error();
+  while (!(*wait)->result()) {
+    if (interrupted && interrupted()) return Error{"waiting for the frame's producer", ECANCELED, ""};
+    std::unique_lock lock(mutex);
+    if (interrupted)
+      changed.wait_for(lock, kSlice, [&] { return over; });
+    else
+      changed.wait(lock, [&] { return over; }); // the poller keeps the deadline
+  }
+  const FenceResult result = *(*wait)->result();
+  if (result.outcome == FenceOutcome::Signalled) return Nothing{};
+  return fenceError(result, timeout);
+}
+
+} // namespace gstzc

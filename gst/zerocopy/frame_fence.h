@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// When a frame may be used: its fences, explicit (GstZcFenceMeta) and implicit (in its dma-bufs), as one.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <vector>
+
+#include <gst/gst.h>
+
+#include "gst/zerocopy/core/export.h"
+#include "gst/zerocopy/core/fence_poller.h"
+#include "gst/zerocopy/core/result.h"
+#include "gst/zerocopy/core/sync_file.h"
+
+namespace gstzc {
+
+// What has to end before a frame may be used, as of one moment.
+struct FrameFences {
+  SyncFile sync;             // everything that is a sync_file, merged; empty: nothing pending, nothing failed
+  std::vector<Fence> others; // what is none: device events, dma-bufs of old kernels
+
+  bool none() const { return sync.isEmpty() && others.empty(); }
+  std::vector<Fence> take() &&; // all, for FenceWait
+};
+
+// Each dma-buf of the buffer is looked at once, whatever planes lie in it. Errors name the memory.
+GSTZC_API Result<FrameFences> frameFences(GstBuffer *buffer, Access access);
+
+// Sleeps until the frame may be used: for those who copy in a streaming thread. `interrupted` is looked at every 20 ms.
+// Errors: ETIMEDOUT, ECANCELED, or the
+// errno of the fence.
+GSTZC_API Status waitForFrame(GstBuffer *buffer, Access access, std::chrono::milliseconds timeout,
+                              const std::function<bool()> &interrupted = {});
+
+// For error messages: "the frame's fence did not signal within 1000 ms", with the remedy.
+GSTZC_API Error fenceError(const FenceResult &result, std::chrono::milliseconds timeout);
+
+} // namespace gstzc
