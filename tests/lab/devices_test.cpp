@@ -5,7 +5,6 @@
 #include <set>
 
 #include <drm_fourcc.h>
-#include <linux/sync_file.h>
 #include <linux/videodev2.h>
 #include <poll.h>
 #include <sys/ioctl.h>
@@ -15,6 +14,8 @@
 #include "gst/zerocopy/core/dmabuf.h"
 #include "tests/lab/support/card.h"
 #include "tests/lab/support/memory.h"
+#include "tests/lab/support/sw_sync.h"
+#include "tests/lab/support/vgem_fence.h"
 
 using namespace gstzc;
 
@@ -141,28 +142,30 @@ TEST(Devices, VividStreamsIntoDmaBufs) {
   EXPECT_EQ(ioctl(camera.get(), VIDIOC_STREAMOFF, &type), 0);
 }
 
-// debugfs sync/sw_sync: fences that a test makes and signals (its header is not installed)
-struct SwSyncCreateFence {
-  uint32_t value;
-  char name[32];
-  int32_t fence;
-};
-
 TEST(Devices, SwSyncFenceSignalsWhenItsTimelineGetsThere) {
-  const UniqueFd timeline(::open("/sys/kernel/debug/sync/sw_sync", O_RDWR | O_CLOEXEC));
-  ASSERT_TRUE(timeline.isValid()) << errno;
-  SwSyncCreateFence create = {2, "lab", -1};
-  ASSERT_EQ(ioctl(timeline.get(), _IOWR('W', 0, SwSyncCreateFence), &create), 0) << errno;
-  const UniqueFd fence(create.fence);
-  pollfd waiting = {fence.get(), POLLIN, 0};
-  uint32_t step = 1;
-  ASSERT_EQ(ioctl(timeline.get(), _IOW('W', 1, uint32_t), &step), 0) << errno;
+  auto timeline = lab::SwTimeline::create();
+  ASSERT_TRUE(timeline) << timeline.error().message();
+  auto fence = timeline->fence(2);
+  ASSERT_TRUE(fence) << fence.error().message();
+  pollfd waiting = {fence->fd(), POLLIN, 0};
+  ASSERT_TRUE(timeline->advance(1));
   EXPECT_EQ(poll(&waiting, 1, 50), 0) << "signalled one step early";
-  ASSERT_EQ(ioctl(timeline.get(), _IOW('W', 1, uint32_t), &step), 0) << errno;
+  ASSERT_TRUE(timeline->advance(1));
   EXPECT_EQ(poll(&waiting, 1, 5000), 1);
-  sync_file_info info = {};
-  ASSERT_EQ(ioctl(fence.get(), SYNC_IOC_FILE_INFO, &info), 0) << errno;
-  EXPECT_EQ(info.status, 1);
+  EXPECT_TRUE(fence->status().signalled());
+}
+
+TEST(Devices, VgemBufferIsBusyUntilItsFenceIsSignalled) {
+  auto buffer = lab::VgemBuffer::create(kStride * kHeight);
+  ASSERT_TRUE(buffer) << buffer.error().message();
+  pollfd readable = {buffer->dmabuf(), POLLIN, 0};
+  EXPECT_EQ(poll(&readable, 1, 0), 1) << "idle";
+  auto fence = buffer->attach(Access::Write);
+  ASSERT_TRUE(fence) << fence.error().message();
+  EXPECT_EQ(poll(&readable, 1, 50), 0);
+  const Status signalled = buffer->signal(*fence);
+  ASSERT_TRUE(signalled) << signalled.error().message();
+  EXPECT_EQ(poll(&readable, 1, 5000), 1);
 }
 
 } // namespace
