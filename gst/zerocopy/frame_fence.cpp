@@ -8,6 +8,8 @@
 
 #include <gst/allocators/allocators.h>
 
+#include "gst/zerocopy/fence_meta.h"
+
 namespace gstzc {
 namespace {
 
@@ -53,7 +55,13 @@ Result<FrameFences> frameFences(GstBuffer *buffer, Access access) {
     }
   }
 
-  std::vector<const SyncFile *> all;
+  auto [all, events] = explicitFences(buffer);
+  for (GstZcDeviceEvent *event : events) {
+    if (gst_zc_device_event_get_status(event) == 1) continue;
+    auto fence = fenceOf(event);
+    if (!fence) return fence.error();
+    fences.others.push_back(fence.take());
+  }
   for (const SyncFile &fence : exported) all.push_back(&fence);
   auto merged = mergeFences(all);
   if (!merged) return merged.error();

@@ -24,7 +24,8 @@ struct FrameFences {
   std::vector<Fence> take() &&; // all, for FenceWait
 };
 
-// Each dma-buf of the buffer is looked at once, whatever planes lie in it. Errors name the memory.
+// Of all the buffer's GstZcFenceMeta, whatever the access (their fences are those of writers), and of its dma-bufs,
+// each of which is looked at once whatever planes lie in it. Errors name the memory, or the kind of the event.
 GSTZC_API Result<FrameFences> frameFences(GstBuffer *buffer, Access access);
 
 // Sleeps until the frame may be used: for those who copy in a streaming thread. `interrupted` is looked at every 20 ms.

@@ -5,7 +5,7 @@
 #include <gst/allocators/allocators.h>
 #include <gst/gst.h>
 
-#include "gst/zerocopy/core/export.h"
+#include "gst/zerocopy/gstzcprelude.h"
 
 G_BEGIN_DECLS
 

@@ -5,7 +5,7 @@
 #include <gst/gst.h>
 #include <gst/video/video.h>
 
-#include "gst/zerocopy/core/export.h"
+#include "gst/zerocopy/gstzcprelude.h"
 
 G_BEGIN_DECLS
 
