@@ -2,8 +2,16 @@
 #include "gst/infer/frame_queue.h"
 
 #include <algorithm>
+#include <cerrno>
 
 namespace gstzc::infer {
+namespace {
+
+bool isEvent(const FrameQueue::Item &item, GstEventType type) {
+  return GST_IS_EVENT(item.object) && GST_EVENT_TYPE(item.object) == type;
+}
+
+} // namespace
 
 FrameQueue::~FrameQueue() {
   for (GstEvent *event : clear().events) gst_event_unref(event);
@@ -15,7 +23,28 @@ void FrameQueue::setCapacity(guint buffers) {
   changed_.notify_all();
 }
 
-GstFlowReturn FrameQueue::pushBuffer(GstBuffer *buffer) {
+GstFlowReturn FrameQueue::pushBuffer(GstBuffer *buffer, Result<FrameFences> fences, std::chrono::milliseconds timeout) {
+  Entry entry;
+  entry.item.object = GST_MINI_OBJECT_CAST(buffer);
+  entry.item.fence.timeout = timeout;
+  entry.arrival = Clock::now();
+  if (!fences) {
+    entry.item.fence.result = fences.error();
+  } else if (!fences->none()) {
+    auto wait = FenceWait::start(std::move(*fences).take(), entry.arrival + timeout, [this] {
+      const std::lock_guard lock(mutex_);
+      changed_.notify_all();
+    });
+    if (!wait) {
+      entry.item.fence.result = wait.error();
+    } else if (const auto over = (*wait)->result()) {
+      entry.item.fence.result = *over;
+    } else {
+      entry.item.fence.waited = true;
+      entry.wait = wait.take();
+    }
+  }
+
   std::unique_lock lock(mutex_);
   const auto refused = [this] { return stopReason() != GST_FLOW_OK; };
   changed_.wait(lock, [&] { return refused() || in_flight_ < capacity_; });
@@ -26,7 +55,7 @@ GstFlowReturn FrameQueue::pushBuffer(GstBuffer *buffer) {
     return reason;
   }
   ++in_flight_;
-  items_.push_back({GST_MINI_OBJECT_CAST(buffer)});
+  items_.push_back(std::move(entry));
   changed_.notify_all();
   return GST_FLOW_OK;
 }
@@ -40,7 +69,7 @@ GstFlowReturn FrameQueue::pushEvent(GstEvent *event) {
     return reason;
   }
   if (GST_EVENT_TYPE(event) == GST_EVENT_SEGMENT) flow_ = GST_FLOW_OK;
-  items_.push_back({GST_MINI_OBJECT_CAST(event)});
+  items_.push_back({{GST_MINI_OBJECT_CAST(event), {}}, {}, nullptr});
   changed_.notify_all();
   return GST_FLOW_OK;
 }
@@ -51,7 +80,7 @@ bool FrameQueue::pushQuery(GstQuery *query) {
   if (stopped() || query_ != QueryState::None) return false;
   query_ = QueryState::Waiting;
   query_result_ = false;
-  items_.push_back({GST_MINI_OBJECT_CAST(query)});
+  items_.push_back({{GST_MINI_OBJECT_CAST(query), {}}, {}, nullptr});
   changed_.notify_all();
   changed_.wait(lock, [this] { return query_ == QueryState::Answered || (stopped() && !query_popped_); });
   dropQueries();
@@ -59,14 +88,26 @@ bool FrameQueue::pushQuery(GstQuery *query) {
   return query_result_;
 }
 
+bool FrameQueue::frontIsReady() const {
+  return !items_.empty() && (items_.front().wait == nullptr || items_.front().wait->result().has_value());
+}
+
 std::optional<FrameQueue::Item> FrameQueue::pop() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return stopped() || !items_.empty(); });
+  changed_.wait(lock, [this] { return stopped() || frontIsReady(); });
   if (stopped()) return std::nullopt;
-  const Item item = items_.front();
+  Entry entry = std::move(items_.front());
   items_.pop_front();
-  if (GST_IS_QUERY(item.object)) query_popped_ = true;
-  return item;
+  if (GST_IS_QUERY(entry.item.object)) query_popped_ = true;
+  lock.unlock();
+  if (entry.wait != nullptr) {
+    const FenceResult result = *entry.wait->result();
+    const Clock::time_point end{std::chrono::duration_cast<Clock::duration>(std::chrono::nanoseconds(result.time_ns))};
+    entry.item.fence.result = result;
+    // a fence may have signalled before it was seen as pending
+    entry.item.fence.wait = std::max(std::chrono::nanoseconds{0}, std::chrono::nanoseconds(end - entry.arrival));
+  }
+  return std::move(entry.item);
 }
 
 void FrameQueue::finishedBuffer() {
@@ -85,16 +126,20 @@ void FrameQueue::answered(bool result) {
 
 guint64 FrameQueue::endSegment() {
   std::vector<GstBuffer *> buffers;
+  Waits waits;
   {
     std::lock_guard lock(mutex_);
-    const auto next = std::find_if(items_.begin(), items_.end(), [](const Item &item) {
-      return GST_IS_EVENT(item.object) && GST_EVENT_TYPE(item.object) == GST_EVENT_SEGMENT;
-    });
+    const auto next = std::find_if(items_.begin(), items_.end(),
+                                   [](const Entry &entry) { return isEvent(entry.item, GST_EVENT_SEGMENT); });
     if (next == items_.end()) flow_ = GST_FLOW_EOS;
-    for (auto item = items_.begin(); item != next; ++item)
-      if (GST_IS_BUFFER(item->object)) buffers.push_back(GST_BUFFER_CAST(item->object));
-    items_.erase(std::remove_if(items_.begin(), next, [](const Item &item) { return GST_IS_BUFFER(item.object); }),
-                 next);
+    for (auto entry = items_.begin(); entry != next; ++entry) {
+      if (!GST_IS_BUFFER(entry->item.object)) continue;
+      buffers.push_back(GST_BUFFER_CAST(entry->item.object));
+      waits.push_back(std::move(entry->wait));
+    }
+    items_.erase(
+        std::remove_if(items_.begin(), next, [](const Entry &entry) { return GST_IS_BUFFER(entry.item.object); }),
+        next);
     in_flight_ -= std::min(in_flight_, static_cast<guint>(buffers.size()));
     changed_.notify_all();
   }
@@ -103,12 +148,13 @@ guint64 FrameQueue::endSegment() {
 }
 
 bool FrameQueue::setFlow(GstFlowReturn r) {
-  std::lock_guard lock(mutex_);
+  Waits waits; // destroyed after the lock is gone
+  const std::lock_guard lock(mutex_);
   flow_ = r;
+  if (stopped() && flow_ != GST_FLOW_NOT_LINKED) waits = abandonWaits();
   changed_.notify_all();
-  return std::any_of(items_.begin(), items_.end(), [](const Item &item) {
-    return GST_IS_EVENT(item.object) && GST_EVENT_TYPE(item.object) == GST_EVENT_EOS;
-  });
+  return std::any_of(items_.begin(), items_.end(),
+                     [](const Entry &entry) { return isEvent(entry.item, GST_EVENT_EOS); });
 }
 
 GstFlowReturn FrameQueue::flow() const {
@@ -117,8 +163,10 @@ GstFlowReturn FrameQueue::flow() const {
 }
 
 void FrameQueue::setFlushing() {
-  std::lock_guard lock(mutex_);
+  Waits waits; // destroyed after the lock is gone
+  const std::lock_guard lock(mutex_);
   flushing_ = true;
+  waits = abandonWaits();
   changed_.notify_all();
 }
 
@@ -145,14 +193,16 @@ bool FrameQueue::closed() const {
 FrameQueue::Cleared FrameQueue::clear() {
   Cleared cleared;
   std::vector<GstBuffer *> buffers;
+  Waits waits;
   {
     std::lock_guard lock(mutex_);
-    for (const Item &item : items_) {
-      if (GST_IS_BUFFER(item.object))
-        buffers.push_back(GST_BUFFER_CAST(item.object));
-      else if (GST_IS_EVENT(item.object))
-        cleared.events.push_back(GST_EVENT_CAST(item.object));
+    for (const Entry &entry : items_) {
+      if (GST_IS_BUFFER(entry.item.object))
+        buffers.push_back(GST_BUFFER_CAST(entry.item.object));
+      else if (GST_IS_EVENT(entry.item.object))
+        cleared.events.push_back(GST_EVENT_CAST(entry.item.object));
     }
+    waits = abandonWaits();
     items_.clear();
     if (query_ == QueryState::Waiting && !query_popped_) query_ = QueryState::Answered; // with false: nobody will
     cleared.buffers = buffers.size();
@@ -169,7 +219,17 @@ guint FrameQueue::inFlight() const {
 }
 
 void FrameQueue::dropQueries() {
-  std::erase_if(items_, [](const Item &item) { return GST_IS_QUERY(item.object); });
+  std::erase_if(items_, [](const Entry &entry) { return GST_IS_QUERY(entry.item.object); });
+}
+
+FrameQueue::Waits FrameQueue::abandonWaits() {
+  Waits waits;
+  for (Entry &entry : items_) {
+    if (entry.wait == nullptr) continue;
+    waits.push_back(std::move(entry.wait));
+    entry.item.fence.result = FenceResult{FenceOutcome::Cancelled, ECANCELED, 0};
+  }
+  return waits;
 }
 
 } // namespace gstzc::infer

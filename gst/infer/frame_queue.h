@@ -1,24 +1,44 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // What is between the streaming thread and the source-pad task: buffers, serialized events and queries in the order
-// they came.
+// they came. Here, and nowhere else, frames wait for their fences.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <vector>
 
 #include <gst/gst.h>
 
+#include "gst/zerocopy/core/fence_poller.h"
+#include "gst/zerocopy/frame_fence.h"
+
 namespace gstzc::infer {
 
 // Buffers are bounded by the capacity; a buffer counts from pushBuffer() to finishedBuffer(), so that frames being
 // worked on are in the bound. Events and queries are not bounded. A new queue is flushing: start() opens it.
+//
+// An item comes out when it is the oldest and, if it is a buffer, its fences are over one way or another. Waiting is
+// the poller's: it marks and wakes, no thread sleeps for one frame. Whatever takes a buffer out of the stream
+// (flushing, clear(), endSegment(), a flow that ends it) ends its wait at once.
 class FrameQueue {
 public:
+  using Clock = FencePoller::Clock;
+
+  // How a buffer's fences ended.
+  struct FenceEnd {
+    Result<FenceResult> result = FenceResult{}; // an error: they could not be asked for, or not be waited for
+    std::chrono::milliseconds timeout{0};       // that they had from pushBuffer() on
+    bool waited = false;                        // they were pending when the buffer came
+    std::chrono::nanoseconds wait{0};           // from then until their end
+  };
+
   struct Item {
     GstMiniObject *object = nullptr; // the taker owns buffers and events; a query stays its sender's
+    FenceEnd fence;                  // of a buffer
   };
 
   FrameQueue() = default;
@@ -28,24 +48,26 @@ public:
 
   void setCapacity(guint buffers); // at least 1
 
-  // Takes the buffer. Waits while the queue is full; ends with GST_FLOW_FLUSHING as soon as it is flushing, or with
-  // what setFlow() said.
-  GstFlowReturn pushBuffer(GstBuffer *buffer);
+  // Takes the buffer. Waits while the queue is full, but never for the fences; ends with GST_FLOW_FLUSHING as soon as
+  // it is flushing, or with what setFlow() said. The time for the fences runs from now on.
+  GstFlowReturn pushBuffer(GstBuffer *buffer, Result<FrameFences> fences = FrameFences{},
+                           std::chrono::milliseconds timeout = std::chrono::milliseconds{0});
   // Takes the event. Never waits. The result is as above, but events are taken after GST_FLOW_EOS too: they do not end
   // with the buffers. A SEGMENT makes buffers welcome again.
   GstFlowReturn pushEvent(GstEvent *event);
   // Waits until answered() and returns its value; false as soon as the queue is flushing or stopped.
   bool pushQuery(GstQuery *query);
 
-  // The next item; waits. Nothing: the queue is flushing.
+  // The next item; waits for one, and for its fences. Nothing: the queue is flushing.
   std::optional<Item> pop();
   void finishedBuffer();      // the buffer popped before is through: there is room again
   void answered(bool result); // for the query popped before
   // Downstream wants no more of this segment (GST_FLOW_EOS): drops the buffers up to the next SEGMENT, those that are
   // yet to come too; events and queries go on. The number of those that lay here.
   guint64 endSegment();
-  // Downstream or the model failed: no more is taken until start(); waiters end. True if an end of stream lies here:
-  // nobody upstream will see what failed.
+  // Downstream or the model failed: no more is taken until start(); waiters end. After GST_FLOW_NOT_LINKED the fences
+  // go on being waited for: restart() may follow. True if an end of stream lies here: nobody upstream will see what
+  // failed.
   bool setFlow(GstFlowReturn r);
   GstFlowReturn flow() const;
 
@@ -64,13 +86,22 @@ public:
 
 private:
   enum class QueryState { None, Waiting, Answered };
+  struct Entry {
+    Item item;
+    Clock::time_point arrival;
+    std::unique_ptr<FenceWait> wait; // until it is looked at as over
+  };
+  // Ending a wait waits for its callback, which takes mutex_: they are collected with the lock and ended without.
+  using Waits = std::vector<std::unique_ptr<FenceWait>>;
   bool stopped() const { return flushing_ || (flow_ != GST_FLOW_OK && flow_ != GST_FLOW_EOS); }
   GstFlowReturn stopReason() const { return flushing_ ? GST_FLOW_FLUSHING : flow_; }
   void dropQueries();
+  bool frontIsReady() const;
+  Waits abandonWaits();
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Item> items_;
+  std::deque<Entry> items_;
   guint capacity_ = 1;
   guint in_flight_ = 0;
   bool flushing_ = true;

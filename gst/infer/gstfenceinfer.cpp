@@ -5,7 +5,9 @@
  *
  * Runs an ONNX model on each frame where it lies and passes the same frame on, with what the model found as
  * GstAnalyticsRelationMeta. Frames are read in dma-bufs (linear) and in system memory; none is copied or converted.
- * The model runs in a task of the source pad, not in the thread that delivers the frames.
+ * The model runs in a task of the source pad, not in the thread that delivers the frames. Neither of them sleeps for
+ * the fences of a frame: a frame whose producer is not done waits in the queue between them, at most `fence-timeout`,
+ * and `on-fence-error` says what happens to one whose fences fail or come too late.
  *
  * ## Example launch line
  * |[
@@ -16,6 +18,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -27,6 +30,9 @@
 #include "gst/infer/inference.h"
 #include "gst/infer/onnx_engine.h"
 #include "gst/infer/results.h"
+#include "gst/infer/stats.h"
+#include "gst/zerocopy/fence_policy.h"
+#include "gst/zerocopy/frame_fence.h"
 #include "gst/zerocopy/shallow_copy.h"
 
 GST_DEBUG_CATEGORY_STATIC(gst_fence_infer_debug);
@@ -51,6 +57,8 @@ enum Property {
   PROP_MAX_IN_FLIGHT,
   PROP_INTRA_THREADS,
   PROP_MESSAGE_RESULTS,
+  PROP_FENCE_TIMEOUT,
+  PROP_ON_FENCE_ERROR,
   PROP_STATS,
 };
 
@@ -66,12 +74,9 @@ struct Settings { // under the object lock
   guint max_in_flight = kMaxInFlight;
   gint intra_threads = kIntraThreads;
   gboolean message_results = FALSE;
+  guint fence_timeout = kFenceTimeoutDefault; // ms
+  GstZcOnFenceError on_fence_error = kOnFenceErrorDefault;
   DecodeOptions decode = {kThreshold, kIouThreshold, kMaxDetections};
-};
-
-struct Stats { // under State::stats_mutex
-  guint64 frames = 0, inferred = 0, dropped = 0, errors = 0;
-  Durations preprocess, infer;
 };
 
 struct State {
@@ -85,11 +90,11 @@ struct State {
   std::unique_ptr<Inference> inference; // changes only between READY and PAUSED
   FrameCaps caps;                       // of the frames that leave now: the task's, or anybody's while it is stopped
   guint64 frame = 0;                    // number of the next one; as above
-  bool warned_of_producer = false;      // as above
+  bool warned_of_fence = false;         // as above
   bool error_posted = false;            // under the object lock
 
   std::mutex stats_mutex;
-  Stats stats;
+  Stats stats;                     // under stats_mutex
   guint64 latency_ns = 0;          // measured, smoothed; under stats_mutex
   guint64 latency_reported_ns = 0; // in the last answer to a latency query; under stats_mutex
 };
@@ -150,7 +155,8 @@ static void post_flow_error_once(GstFenceInfer *self, GstFlowReturn flow) {
   if (!told) GST_ELEMENT_FLOW_ERROR(self, flow);
 }
 
-static void account(GstFenceInfer *self, const FrameResult &result) {
+// `waited`: for the frame's fences
+static void account(GstFenceInfer *self, const FrameResult &result, std::chrono::nanoseconds waited) {
   State *s = self->state;
   bool grown = false;
   {
@@ -158,7 +164,7 @@ static void account(GstFenceInfer *self, const FrameResult &result) {
     ++s->stats.inferred;
     s->stats.preprocess.add(result.preprocess_ns);
     s->stats.infer.add(result.infer_ns);
-    const guint64 took = result.preprocess_ns + result.infer_ns;
+    const guint64 took = static_cast<guint64>(waited.count()) + result.preprocess_ns + result.infer_ns;
     s->latency_ns = s->latency_ns == 0 ? took : (s->latency_ns * 7 + took) / 8;
     // a pipeline that was told too little is late with every frame: have it ask again
     grown = s->latency_reported_ns != 0 && s->latency_ns > s->latency_reported_ns + s->latency_reported_ns / 4;
@@ -167,42 +173,59 @@ static void account(GstFenceInfer *self, const FrameResult &result) {
   if (grown) gst_element_post_message(GST_ELEMENT(self), gst_message_new_latency(GST_OBJECT(self)));
 }
 
+// What becomes of a frame whose fences ended so; says on the bus where they ended badly.
+static FrameFate judge_fence(GstFenceInfer *self, guint64 frame, const FrameQueue::FenceEnd &end) {
+  State *s = self->state;
+  GST_OBJECT_LOCK(self);
+  const GstZcOnFenceError policy = s->settings.on_fence_error;
+  GST_OBJECT_UNLOCK(self);
+  const FenceVerdict verdict =
+      end.result ? judgeFence(*end.result, policy, end.timeout) : judgeFence(end.result.error(), policy);
+  {
+    std::lock_guard lock(s->stats_mutex);
+    s->stats.add(end);
+    if (verdict.fate != FrameFate::Use) ++s->stats.errors;
+    if (verdict.fate == FrameFate::Drop) ++s->stats.dropped;
+  }
+  if (verdict.fate == FrameFate::Use) return verdict.fate;
+
+  const std::string text = verdict.error.message();
+  GST_DEBUG_OBJECT(self, "frame %" G_GUINT64_FORMAT ": %s", frame, text.c_str());
+  if (verdict.fate == FrameFate::Fail) {
+    post_error_once(self, GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_READ, verdict.error);
+  } else if (!s->warned_of_fence) { // a producer that hangs does so for frame after frame
+    s->warned_of_fence = true;
+    GST_ELEMENT_WARNING(self, RESOURCE, READ, ("%s", text.c_str()), (nullptr));
+  }
+  return verdict.fate;
+}
+
 // Takes the buffer; the one that is to leave, or null where the run was cancelled or failed (then `flow` says which).
-static GstBuffer *infer_frame(GstFenceInfer *self, GstBuffer *buffer, GstFlowReturn *flow) {
+static GstBuffer *infer_frame(GstFenceInfer *self, GstBuffer *buffer, guint64 frame, std::chrono::nanoseconds waited,
+                              GstFlowReturn *flow) {
   State *s = self->state;
   GST_OBJECT_LOCK(self);
   const DecodeOptions options = s->settings.decode;
   const gboolean message = s->settings.message_results;
   GST_OBJECT_UNLOCK(self);
 
-  const guint64 frame = s->frame++;
   auto result = s->inference->process(buffer, options, s->cancel);
   if (!result) {
-    const Error &error = result.error();
-    if (error.code == ECANCELED) {
-      GST_DEBUG_OBJECT(self, "frame %" G_GUINT64_FORMAT ": cancelled", frame);
-      std::lock_guard lock(s->stats_mutex);
-      ++s->stats.dropped;
-      *flow = GST_FLOW_FLUSHING;
-    } else {
-      {
-        std::lock_guard lock(s->stats_mutex);
-        ++s->stats.errors;
-      }
-      if (error.code == ETIMEDOUT) { // costs this frame its results, not the pipeline
-        if (!s->warned_of_producer)
-          GST_ELEMENT_WARNING(self, RESOURCE, READ, ("%s", error.message().c_str()), (nullptr));
-        s->warned_of_producer = true;
-        return buffer;
-      }
-      post_error_once(self, GST_STREAM_ERROR, GST_STREAM_ERROR_FAILED, error);
-      *flow = GST_FLOW_ERROR;
-    }
     gst_buffer_unref(buffer);
+    const bool cancelled = result.error().code == ECANCELED;
+    {
+      std::lock_guard lock(s->stats_mutex);
+      ++(cancelled ? s->stats.dropped : s->stats.errors);
+    }
+    if (cancelled)
+      GST_DEBUG_OBJECT(self, "frame %" G_GUINT64_FORMAT ": cancelled", frame);
+    else
+      post_error_once(self, GST_STREAM_ERROR, GST_STREAM_ERROR_FAILED, result.error());
+    *flow = cancelled ? GST_FLOW_FLUSHING : GST_FLOW_ERROR;
     return nullptr;
   }
 
-  account(self, *result);
+  account(self, *result, waited);
   buffer = writableShallow(buffer);
   attachBoxes(buffer, result->boxes);
   if (message)
@@ -223,6 +246,28 @@ static bool use_caps(GstFenceInfer *self, const GstCaps *caps) {
   }
   self->state->caps = *parsed;
   return true;
+}
+
+// Takes the buffer.
+static GstFlowReturn handle_buffer(GstFenceInfer *self, GstBuffer *buffer, const FrameQueue::FenceEnd &fence) {
+  State *s = self->state;
+  GstFlowReturn flow = GST_FLOW_OK;
+  const guint64 frame = s->frame++;
+  switch (judge_fence(self, frame, fence)) {
+  case FrameFate::Use: buffer = infer_frame(self, buffer, frame, fence.wait, &flow); break;
+  case FrameFate::Pass: break;
+  case FrameFate::Drop: gst_clear_buffer(&buffer); break;
+  case FrameFate::Fail:
+    gst_clear_buffer(&buffer);
+    flow = GST_FLOW_ERROR;
+    break;
+  }
+  if (buffer == nullptr) return flow;
+  {
+    std::lock_guard lock(s->stats_mutex);
+    ++s->stats.frames;
+  }
+  return gst_pad_push(self->srcpad, buffer);
 }
 
 static GstFlowReturn handle_event(GstFenceInfer *self, GstEvent *event) {
@@ -302,14 +347,7 @@ static void gst_fence_infer_loop(gpointer data) {
   }
   GstFlowReturn flow = GST_FLOW_OK;
   if (GST_IS_BUFFER(item->object)) {
-    GstBuffer *buffer = infer_frame(self, GST_BUFFER_CAST(item->object), &flow);
-    if (buffer != nullptr) {
-      {
-        std::lock_guard lock(s->stats_mutex);
-        ++s->stats.frames;
-      }
-      flow = gst_pad_push(self->srcpad, buffer);
-    }
+    flow = handle_buffer(self, GST_BUFFER_CAST(item->object), item->fence);
     s->queue.finishedBuffer();
   } else if (GST_IS_EVENT(item->object)) {
     flow = handle_event(self, GST_EVENT_CAST(item->object));
@@ -363,7 +401,10 @@ static GstFlowReturn gst_fence_infer_chain(GstPad *pad, GstObject *parent, GstBu
                     {"a frame came before its caps", 0, "Put a capsfilter with video/x-raw caps before fenceinfer"});
     return GST_FLOW_NOT_NEGOTIATED;
   }
-  return self->state->queue.pushBuffer(buffer);
+  GST_OBJECT_LOCK(self);
+  const std::chrono::milliseconds timeout(self->state->settings.fence_timeout);
+  GST_OBJECT_UNLOCK(self);
+  return self->state->queue.pushBuffer(buffer, frameFences(buffer, Access::Read), timeout);
 }
 
 static gboolean gst_fence_infer_sink_event(GstPad *pad, GstObject *parent, GstEvent *event) {
@@ -523,7 +564,7 @@ static bool load_model(GstFenceInfer *self) {
 
   s->queue.setCapacity(settings.max_in_flight);
   s->frame = 0;
-  s->warned_of_producer = false;
+  s->warned_of_fence = false;
   GST_OBJECT_LOCK(self);
   s->error_posted = false;
   GST_OBJECT_UNLOCK(self);
@@ -545,20 +586,6 @@ static GstStateChangeReturn gst_fence_infer_change_state(GstElement *element, Gs
 }
 
 // --- properties
-
-static GstStructure *stats_structure(State *s) {
-  std::lock_guard lock(s->stats_mutex);
-  const Stats &stats = s->stats;
-  // frames are passed on as they are: neither count can be other than 0 while there is no route that copies
-  return gst_structure_new("stats", "frames", G_TYPE_UINT64, stats.frames, "inferred", G_TYPE_UINT64, stats.inferred,
-                           "dropped", G_TYPE_UINT64, stats.dropped, "errors", G_TYPE_UINT64, stats.errors, "copies",
-                           G_TYPE_UINT64, guint64{0}, "bytes-copied", G_TYPE_UINT64, guint64{0}, "preprocessed",
-                           G_TYPE_UINT64, stats.inferred, "preprocess-ns", G_TYPE_UINT64, stats.preprocess.total(),
-                           "preprocess-p50-ns", G_TYPE_UINT64, stats.preprocess.percentile(50), "preprocess-p95-ns",
-                           G_TYPE_UINT64, stats.preprocess.percentile(95), "infer-ns", G_TYPE_UINT64,
-                           stats.infer.total(), "infer-p50-ns", G_TYPE_UINT64, stats.infer.percentile(50),
-                           "infer-p95-ns", G_TYPE_UINT64, stats.infer.percentile(95), nullptr);
-}
 
 static void gst_fence_infer_set_property(GObject *object, guint id, const GValue *value, GParamSpec *pspec) {
   auto *self = GST_FENCE_INFER(object);
@@ -584,6 +611,8 @@ static void gst_fence_infer_set_property(GObject *object, guint id, const GValue
   case PROP_MAX_IN_FLIGHT: settings.max_in_flight = g_value_get_uint(value); break;
   case PROP_INTRA_THREADS: settings.intra_threads = g_value_get_int(value); break;
   case PROP_MESSAGE_RESULTS: settings.message_results = g_value_get_boolean(value); break;
+  case PROP_FENCE_TIMEOUT: settings.fence_timeout = g_value_get_uint(value); break;
+  case PROP_ON_FENCE_ERROR: settings.on_fence_error = static_cast<GstZcOnFenceError>(g_value_get_enum(value)); break;
   default: G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
   }
   const std::string current = settings.model_file;
@@ -597,7 +626,8 @@ static void gst_fence_infer_set_property(GObject *object, guint id, const GValue
 static void gst_fence_infer_get_property(GObject *object, guint id, GValue *value, GParamSpec *pspec) {
   auto *self = GST_FENCE_INFER(object);
   if (id == PROP_STATS) {
-    g_value_take_boxed(value, stats_structure(self->state));
+    std::lock_guard lock(self->state->stats_mutex);
+    g_value_take_boxed(value, self->state->stats.structure());
     return;
   }
   GST_OBJECT_LOCK(self);
@@ -614,6 +644,8 @@ static void gst_fence_infer_get_property(GObject *object, guint id, GValue *valu
   case PROP_MAX_IN_FLIGHT: g_value_set_uint(value, settings.max_in_flight); break;
   case PROP_INTRA_THREADS: g_value_set_int(value, settings.intra_threads); break;
   case PROP_MESSAGE_RESULTS: g_value_set_boolean(value, settings.message_results); break;
+  case PROP_FENCE_TIMEOUT: g_value_set_uint(value, settings.fence_timeout); break;
+  case PROP_ON_FENCE_ERROR: g_value_set_enum(value, settings.on_fence_error); break;
   default: G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
   }
   GST_OBJECT_UNLOCK(self);
@@ -675,6 +707,8 @@ static void gst_fence_infer_class_init(GstFenceInferClass *klass) {
   install(PROP_MESSAGE_RESULTS,
           g_param_spec_boolean("message-results", "Message results",
                                "Post an element message fenceinfer-result for each frame", FALSE, playing));
+  install(PROP_FENCE_TIMEOUT, fenceTimeoutSpec());
+  install(PROP_ON_FENCE_ERROR, onFenceErrorSpec());
   install(PROP_STATS,
           g_param_spec_boxed("stats", "Statistics", "Counts and times (ns) since the element went to PAUSED",
                              GST_TYPE_STRUCTURE, static_cast<GParamFlags>(G_PARAM_READABLE | G_PARAM_STATIC_STRINGS)));
@@ -688,6 +722,7 @@ static void gst_fence_infer_class_init(GstFenceInferClass *klass) {
                                         "gst-zerocopy");
   gst_type_mark_as_plugin_api(decoder_get_type(), static_cast<GstPluginAPIFlags>(0));
   gst_type_mark_as_plugin_api(resize_get_type(), static_cast<GstPluginAPIFlags>(0));
+  gst_type_mark_as_plugin_api(GST_TYPE_ZC_ON_FENCE_ERROR, static_cast<GstPluginAPIFlags>(0));
 }
 
 static void gst_fence_infer_init(GstFenceInfer *self) {

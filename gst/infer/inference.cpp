@@ -8,12 +8,9 @@
 #include <new>
 
 #include "gst/infer/frame_access.h"
-#include "gst/zerocopy/frame_fence.h"
 
 namespace gstzc::infer {
 namespace {
-
-constexpr std::chrono::milliseconds kProducerTimeout{1000};
 
 guint64 nanosecondsSince(std::chrono::steady_clock::time_point start) {
   return static_cast<guint64>(
@@ -111,8 +108,6 @@ Result<FrameResult> Inference::processFrame(GstBuffer *buffer, const DecodeOptio
   if (!preprocessor_) return Error{"a frame before its caps", 0, ""};
   auto layout = frameLayout(buffer, caps_);
   if (!layout) return layout.error();
-  if (auto ready = waitForFrame(buffer, Access::Read, kProducerTimeout, [&] { return cancel.cancelled(); }); !ready)
-    return ready.error();
 
   FrameResult result;
   const auto start = std::chrono::steady_clock::now();

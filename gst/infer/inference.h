@@ -52,8 +52,8 @@ public:
   Status setCaps(const FrameCaps &caps);
   bool hasCaps() const { return preprocessor_.has_value(); }
 
-  // Reads the frame, runs the model, decodes. Error codes: ECANCELED, ETIMEDOUT (a producer's fence did not come), else
-  // the frame or the model is broken.
+  // Reads the frame, whose producer has to be done with it, runs the model, decodes. Error codes: ECANCELED, else the
+  // frame or the model is broken.
   Result<FrameResult> process(GstBuffer *buffer, const DecodeOptions &options, Cancellation &cancel);
 
 private:

@@ -16,7 +16,7 @@
 namespace gstzc {
 
 // What has to end before a frame may be used, as of one moment.
-struct FrameFences {
+struct GSTZC_API FrameFences {
   SyncFile sync;             // everything that is a sync_file, merged; empty: nothing pending, nothing failed
   std::vector<Fence> others; // what is none: device events, dma-bufs of old kernels
 

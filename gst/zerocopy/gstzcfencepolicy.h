@@ -4,7 +4,7 @@
 
 #include <glib-object.h>
 
-#include "gst/zerocopy/core/export.h"
+#include "gst/zerocopy/gstzcprelude.h"
 
 G_BEGIN_DECLS
 

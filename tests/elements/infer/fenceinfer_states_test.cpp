@@ -6,11 +6,6 @@
 #include <future>
 #include <thread>
 
-#include <gst/allocators/allocators.h>
-#include <unistd.h>
-
-#include "gst/zerocopy/core/unique_fd.h"
-
 namespace gstzc::test {
 namespace {
 
@@ -100,34 +95,6 @@ TEST_F(States, CapsThatWaitDuringAFlushAreNotLost) {
   gst_caps_unref(expected);
   gst_caps_unref(current);
   gst_object_unref(src);
-}
-
-// A pipe that nothing is written to is as silent as a producer's fence that never comes.
-TEST_F(States, AProducerThatHangsCostsTheFrameItsResults) {
-  start(fast(), "video/x-raw(memory:DMABuf),format=NV12,width=64,height=48,framerate=30/1");
-  GstAllocator *allocator = gst_dmabuf_allocator_new();
-  int ends[2];
-  ASSERT_EQ(pipe(ends), 0);
-  UniqueFd writing(ends[1]);
-  GstBuffer *in = gst_buffer_new();
-  gst_buffer_append_memory(in, gst_dmabuf_allocator_alloc(allocator, ends[0], 64 * 72)); // takes the descriptor
-  ASSERT_EQ(gst_harness_push(harness_, gst_buffer_ref(in)), GST_FLOW_OK);
-  GstBuffer *out = gst_harness_pull(harness_);
-  EXPECT_EQ(out, in);
-  EXPECT_EQ(gst_buffer_get_analytics_relation_meta(out), nullptr);
-  EXPECT_EQ(stat("errors"), 1u);
-  GstMessage *warning = message(GST_MESSAGE_WARNING);
-  ASSERT_NE(warning, nullptr);
-  gst_message_unref(warning);
-  gst_buffer_unref(out);
-
-  // and stopping does not wait for it
-  ASSERT_EQ(gst_harness_push(harness_, in), GST_FLOW_OK);
-  std::this_thread::sleep_for(50ms);
-  const auto before = std::chrono::steady_clock::now();
-  gst_element_set_state(harness_->element, GST_STATE_NULL);
-  EXPECT_LT(std::chrono::steady_clock::now() - before, 500ms);
-  gst_object_unref(allocator);
 }
 
 TEST_F(States, FramesFlowAgainAfterAFlushWithTheCapsThatWaited) {
