@@ -83,7 +83,7 @@ GstZcDeviceEvent *gst_zc_device_event_new(const GstZcDeviceEventFuncs *funcs, gp
 
 /**
  * gst_zc_device_event_new_eventfd:
- * @fd: (transfer full): an eventfd, or another descriptor that becomes readable and stays so. Nobody may read it. The
+ * @fd: an eventfd, or another descriptor that becomes readable and stays so. Nobody may read it. The
  *   event owns it if this succeeds; else it is still the caller's
  * @error: (nullable): return location for an error
  *

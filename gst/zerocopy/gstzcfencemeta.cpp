@@ -187,7 +187,7 @@ guint64 gst_zc_fence_meta_get_sequence(GstZcFenceMeta *self) {
 /**
  * gst_buffer_add_zc_fence_meta:
  * @buffer: a writable #GstBuffer
- * @fence_fd: (transfer full): a sync_file that signals when the buffer's contents are there; -1: they are there, and
+ * @fence_fd: a sync_file that signals when the buffer's contents are there; -1: they are there, and
  *   only @sequence is said. If this succeeds the buffer owns it, and the number is no longer valid; else it is still
  * the caller's
  * @sequence: the producer's number for the frame, for statistics and logs; its meaning is the producer's
@@ -326,7 +326,7 @@ gboolean gst_buffer_wait_zc_fences(GstBuffer *buffer, GstZcFenceAccess access, G
 /**
  * gst_buffer_import_zc_fence:
  * @buffer: a #GstBuffer whose memories are dma-bufs
- * @fence_fd: (transfer none): a sync_file that signals when the caller's device has finished with the contents
+ * @fence_fd: a sync_file that signals when the caller's device has finished with the contents; it stays the caller's
  * @access: what the device does with them. %GST_ZC_FENCE_ACCESS_READ: whoever writes later waits for it;
  *   %GST_ZC_FENCE_ACCESS_WRITE: whoever reads, too
  * @error: (nullable): return location for an error
