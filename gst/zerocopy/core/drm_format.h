@@ -3,6 +3,7 @@
 #pragma once
 
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <string>
@@ -21,9 +22,10 @@ struct DrmFormat {
   auto operator<=>(const DrmFormat &) const = default;
 };
 
-// "NV12", "NV12:0x0100000000000002", as GStreamer's drm-format writes it. Errors say what of the text is wrong: a
-// fourcc that is not 4 characters, or that DRM does not know; a modifier that is not hexadecimal with 0x; modifier
-// INVALID, which cannot be said in caps; a modifier of 0, which is written by leaving it out.
+// "NV12", "R8  ", "RG16_BE", "NV12:0x0100000000000002": as GStreamer's drm-format writes it. Errors say what of the
+// text is wrong: a fourcc that is not 4 characters, or has others than the capitals, digits and final spaces that DRM's
+// consist of ("nv12" is nobody's); a modifier that is not hexadecimal with 0x; modifier INVALID, which cannot be said
+// in caps; a modifier of 0, which is written by leaving it out.
 GSTZC_API Result<DrmFormat> parseDrmFormat(std::string_view text);
 GSTZC_API std::string toString(const DrmFormat &format);
 
