@@ -4,9 +4,42 @@
 #include <algorithm>
 #include <utility>
 
+#include <gst/allocators/allocators.h>
+
+#include "gst/zerocopy/memory_tracking.h"
+
 namespace gstzc::infer {
 
-Result<MappedFrame> MappedFrame::map(GstBuffer *buffer, const FrameLayout &layout, int planes) {
+Result<MappedFrame::Readable> MappedFrame::access(GstBuffer *buffer, guint index, MappingCache &mappings) {
+  GstMemory *memory = gst_buffer_peek_memory(buffer, index);
+  const auto name = [&] { return "memory " + std::to_string(index) + " of the frame"; };
+  Readable result;
+  result.index = index;
+  std::string why;
+  int code = 0;
+  if (gst_is_dmabuf_memory(memory)) {
+    const int fd = gst_dmabuf_memory_get_fd(memory);
+    auto id = trackMemory(memory);
+    if (!id) return Error{name() + ": " + id.error().what, id.error().code, id.error().remedy};
+    auto mapping = mappings.map(fd, *id);
+    if (mapping) {
+      result.mapping = mapping.take();
+      result.cpu.emplace(fd, Access::Read);
+      if (!result.cpu->ok()) return Error{name() + ": begin reading with the CPU", result.cpu->error(), ""};
+      return result;
+    }
+    why = ": " + mapping.error().what;
+    code = mapping.error().code;
+  }
+  auto info = std::make_unique<GstMapInfo>();
+  if (!gst_memory_map(memory, info.get(), GST_MAP_READ))
+    return Error{name() + " cannot be mapped for reading" + why, code,
+                 "fenceinfer reads frames with the CPU: use a producer whose memory the CPU can see"};
+  result.info.reset(info.release());
+  return result;
+}
+
+Result<MappedFrame> MappedFrame::map(GstBuffer *buffer, const FrameLayout &layout, int planes, MappingCache &mappings) {
   MappedFrame frame;
   if (planes < 0 || static_cast<guint>(planes) > layout.n_planes)
     return Error{"a frame with " + std::to_string(layout.n_planes) + " planes where its format has " +
@@ -15,27 +48,27 @@ Result<MappedFrame> MappedFrame::map(GstBuffer *buffer, const FrameLayout &layou
   for (int p = 0; p < planes; ++p) {
     const PlaneLayout &plane = layout.planes[p];
     auto it = std::find_if(frame.memories_.begin(), frame.memories_.end(),
-                           [&](const Mapped &m) { return m.index == plane.memory; });
+                           [&](const Readable &r) { return r.index == plane.memory; });
     if (it == frame.memories_.end()) {
-      Mapped mapped;
-      mapped.index = plane.memory;
-      if (!gst_memory_map(gst_buffer_peek_memory(buffer, plane.memory), &mapped.info, GST_MAP_READ))
-        return Error{"memory " + std::to_string(plane.memory) + " of the frame cannot be mapped for reading", 0,
-                     "fenceinfer reads frames with the CPU: use a producer whose memory the CPU can see"};
-      frame.memories_.push_back(mapped);
+      auto memory = access(buffer, plane.memory, mappings);
+      if (!memory) return memory.error();
+      frame.memories_.push_back(memory.take());
       it = frame.memories_.end() - 1;
     }
-    frame.planes_.data[p] = it->info.data + plane.in_memory;
+    if (it->mapping) {
+      // the memory's word for its size is not the dma-buf's
+      const gsize end = plane.offset + static_cast<gsize>(plane.stride) * (plane.rows - 1) + plane.row_bytes;
+      if (end > it->mapping->size())
+        return Error{"plane " + std::to_string(p) + " ends at byte " + std::to_string(end) + " of a dma-buf of " +
+                         std::to_string(it->mapping->size()),
+                     0, "The producer's dma-buf is shorter than it says"};
+      frame.planes_.data[p] = it->mapping->data() + plane.offset;
+    } else {
+      frame.planes_.data[p] = it->info->data + plane.in_memory;
+    }
     frame.planes_.stride[p] = plane.stride;
   }
   return frame;
-}
-
-MappedFrame::MappedFrame(MappedFrame &&other) noexcept
-    : planes_(other.planes_), memories_(std::exchange(other.memories_, {})) {}
-
-MappedFrame::~MappedFrame() {
-  for (Mapped &mapped : memories_) gst_memory_unmap(mapped.info.memory, &mapped.info);
 }
 
 } // namespace gstzc::infer

@@ -112,7 +112,7 @@ Result<FrameResult> Inference::processFrame(GstBuffer *buffer, const DecodeOptio
   FrameResult result;
   const auto start = std::chrono::steady_clock::now();
   {
-    auto mapped = MappedFrame::map(buffer, *layout, preprocessor_->planes());
+    auto mapped = MappedFrame::map(buffer, *layout, preprocessor_->planes(), *mappings_);
     if (!mapped) return mapped.error();
     preprocessor_->run(mapped->planes(), tensor_.data());
   } // unmapped before the model runs: the frame is no longer needed

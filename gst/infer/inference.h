@@ -12,6 +12,7 @@
 #include "gst/infer/decoder.h"
 #include "gst/infer/engine.h"
 #include "gst/infer/preprocess.h"
+#include "gst/zerocopy/core/mapping.h"
 #include "gst/zerocopy/frame_layout.h"
 
 namespace gstzc::infer {
@@ -51,6 +52,8 @@ public:
   // For the frames that follow.
   Status setCaps(const FrameCaps &caps);
   bool hasCaps() const { return preprocessor_.has_value(); }
+  // Of all that read frames in this process: imports are mappings made.
+  ImportCache::Counters mappingCounters() const { return mappings_->counters(); }
 
   // Reads the frame, whose producer has to be done with it, runs the model, decodes. Error codes: ECANCELED, else the
   // frame or the model is broken.
@@ -66,6 +69,7 @@ private:
   ResizeMode resize_ = ResizeMode::Stretch;
   FrameCaps caps_;
   std::optional<Preprocessor> preprocessor_;
+  std::shared_ptr<MappingCache> mappings_ = MappingCache::process();
   std::vector<float> tensor_; // floats for their alignment; plan_.bytes() are used
 };
 

@@ -5,6 +5,7 @@
 #include <compare>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "gst/zerocopy/core/export.h"
 #include "gst/zerocopy/core/result.h"
@@ -35,7 +36,9 @@ enum class Access : uint32_t { Read = 1, Write = 2, ReadWrite = 3 };
 // (flush) on destruction. A descriptor that is no dma-buf has no caches to care for and is left alone.
 class GSTZC_API DmaBufCpuScope {
 public:
-  DmaBufCpuScope(int fd, Access access);
+  DmaBufCpuScope(int fd, Access access); // `fd` is borrowed until destruction
+  DmaBufCpuScope(DmaBufCpuScope &&other) noexcept
+      : fd_(std::exchange(other.fd_, -1)), flags_(other.flags_), error_(other.error_) {}
   ~DmaBufCpuScope();
   DmaBufCpuScope(const DmaBufCpuScope &) = delete;
   DmaBufCpuScope &operator=(const DmaBufCpuScope &) = delete;

@@ -4,8 +4,10 @@
 
 #include <array>
 #include <compare>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "gst/zerocopy/core/dmabuf.h"
 #include "gst/zerocopy/core/export.h"
@@ -31,20 +33,25 @@ struct ImportKey {
 };
 
 // One per process, so that each buffer is imported once for a device whatever elements use it. Thread-safe. An import
-// keeps its buffer's memory alive, so it goes as soon as nobody can ask for it again: when no memory of the buffer is
-// left (bufferAppeared(), bufferGone()) and `frames` lookups of the importer passed without a hit; when the importer
-// says so; or when the importer has more than `entries`, the one unused for longest. What is in use by somebody stays
-// with him. Imports are destroyed without the lock.
+// has to keep its buffer's memory alive: then no other buffer can get the identity in its key while it is here. That
+// memory is given up as soon as nobody can ask for it again: when one of the key's buffers has no memory left
+// (bufferAppeared(), bufferGone()) and `frames` lookups of the importer passed without a hit; when the importer says
+// so; or when the importer has more than `entries`, the one unused for longest. What is in use by somebody stays with
+// him. Imports are destroyed without the lock.
+//
+// One buffer of several is enough to make an entry go: a hit needs a memory of each at the same time. The entry stays
+// the `frames` lookups in case that there is just no memory for the moment, as with producers that wrap the same
+// dma-buf anew for each frame.
 class GSTZC_API ImportCache {
 public:
   struct Limits {
     size_t entries = 64;
-    uint64_t frames = 8;
+    uint64_t frames = 32; // as many buffers as a V4L2 queue has, of a producer that wraps each frame anew
   };
   struct Counters {
     uint64_t imports = 0, hits = 0, misses = 0;
     uint64_t expired = 0, displaced = 0, forgotten = 0; // by age, by the bound, by the importer
-    uint64_t entries = 0;
+    uint64_t entries = 0;                               // now
   };
 
   static ImportCache &process();
@@ -54,27 +61,34 @@ public:
   ImportCache(const ImportCache &) = delete;
   ImportCache &operator=(const ImportCache &) = delete;
 
-  ImporterId addImporter(Limits limits = {});
+  ImporterId addImporter(Limits limits);
+  ImporterId addImporter() { return addImporter(Limits()); }
   void removeImporter(ImporterId id); // with all its imports
 
-  // A hit takes one lock and allocates nothing. The type is the importer's own business: T of insert() and find()
-  // agree.
+  // Null where there is none. A hit takes one lock and allocates nothing. The type is the importer's own business: T of
+  // insert() and find() agree.
   template <typename T> std::shared_ptr<T> find(const ImportKey &key) {
     return std::static_pointer_cast<T>(lookup(key));
   }
-  void insert(const ImportKey &key, std::shared_ptr<void> import);
-  void forget(ImporterId id);                         // all of it: other caps, another pool
+  // Returns what is in the cache now: where two threads imported the same at once, the first one's. An importer that
+  // was removed gets its import back, and nothing is kept.
+  template <typename T> std::shared_ptr<T> insert(const ImportKey &key, std::shared_ptr<T> import) {
+    return std::static_pointer_cast<T>(store(key, std::move(import)));
+  }
+  void forget(ImporterId id);                         // all of it: other caps
   void forget(ImporterId id, const BufferId &buffer); // what was made of this buffer
 
-  // Memories of a buffer that exist, counted by whoever knows of them. A buffer that was never announced counts as
-  // gone.
+  // Memories of a buffer that exist, counted by whoever knows of them (memory_tracking.h). A buffer that was never
+  // announced counts as gone.
   void bufferAppeared(const BufferId &buffer);
   void bufferGone(const BufferId &buffer);
 
-  Counters counters(ImporterId id) const;
+  Counters counters(ImporterId id) const; // all 0 for an importer that was removed
+  size_t buffers() const;                 // that the cache knows of: announced, or in an entry
 
 private:
   std::shared_ptr<void> lookup(const ImportKey &key);
+  std::shared_ptr<void> store(const ImportKey &key, std::shared_ptr<void> import);
   class Private;
   const std::unique_ptr<Private> p_;
 };
