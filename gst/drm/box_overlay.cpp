@@ -11,7 +11,6 @@ namespace gstzc {
 namespace {
 
 constexpr uint32_t kOutline = 0xff00ff00; // opaque green: premultiplied and straight alpha are the same
-constexpr size_t kPictures = 4;
 
 int lineWidth(int height) { return std::clamp(height / 240, 1, 8) + 1; }
 
@@ -66,8 +65,7 @@ Result<std::shared_ptr<Framebuffer>> BoxOverlay::draw(const std::vector<Rect> &b
   for (size_t i = 0; i < pictures_.size(); ++i)
     if (pictures_[i].fb.use_count() == 1) chosen = i;
   if (chosen == pictures_.size()) {
-    if (pictures_.size() >= kPictures)
-      return Error{"all pictures of the overlay are on their way to the screen", 0, ""};
+    if (pictures_.size() >= most_) return Error{"all pictures of the overlay are on their way to the screen", 0, ""};
     auto memory = DumbBuffer::create(device_, static_cast<uint32_t>(width_), static_cast<uint32_t>(height_), 32);
     if (!memory) return memory.error();
     const Framebuffer::Plane plane{(*memory)->handle(), (*memory)->pitch(), 0};

@@ -18,12 +18,12 @@ Rect boxOnTarget(const Rect &box, const Placement &placement);
 void drawOutlines(unsigned char *data, uint32_t pitch, int width, int height, const std::vector<Rect> &boxes,
                   uint32_t argb, int line);
 
-// ARGB8888 pictures. A picture is written only while nobody shows it: one may be on screen, one in flight, one waiting,
-// so there are up to four.
+// ARGB8888 pictures. A picture is written only while nobody shows it.
 class BoxOverlay {
 public:
-  BoxOverlay(std::shared_ptr<KmsDevice> device, bool modifiers, int width, int height)
-      : device_(std::move(device)), modifiers_(modifiers), width_(width), height_(height) {}
+  // `shown`: the most pictures that are on screen or on their way there at a time
+  BoxOverlay(std::shared_ptr<KmsDevice> device, bool modifiers, int width, int height, size_t shown)
+      : device_(std::move(device)), modifiers_(modifiers), width_(width), height_(height), most_(shown + 1) {}
 
   // The picture with these boxes; the last one again if they are the same.
   Result<std::shared_ptr<Framebuffer>> draw(const std::vector<Rect> &boxes);
@@ -39,6 +39,7 @@ private:
   std::shared_ptr<KmsDevice> device_;
   bool modifiers_;
   int width_, height_;
+  size_t most_;
   std::vector<Picture> pictures_;
   size_t last_ = 0; // the picture drawn last, when there is any
 };

@@ -3,40 +3,14 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
-#include <linux/sync_file.h>
 #include <poll.h>
 #include <sys/eventfd.h>
-#include <sys/ioctl.h>
 
 namespace gstzc {
 
 using namespace std::chrono_literals;
-
-int KmsCommitPort::commit(const ScreenState &state, UniqueFd *flipped) {
-  AtomicRequest request;
-  addState(request, snapshot_, output_, state);
-  int32_t fence = -1;
-  const KmsCrtc &crtc = snapshot_.crtcs[output_.crtc];
-  request.set(crtc.id, crtc.properties, "OUT_FENCE_PTR", reinterpret_cast<uintptr_t>(&fence));
-  const int rc =
-      request.commit(device_->fd(), DRM_MODE_ATOMIC_NONBLOCK | (state.mode ? DRM_MODE_ATOMIC_ALLOW_MODESET : 0u));
-  if (rc == 0) *flipped = UniqueFd(fence);
-  return rc;
-}
-
-int64_t KmsCommitPort::flipTime(int flipped) {
-  sync_fence_info fence = {};
-  sync_file_info info = {};
-  info.num_fences = 1;
-  info.sync_fence_info = reinterpret_cast<uintptr_t>(&fence);
-  int rc;
-  do rc = ioctl(flipped, SYNC_IOC_FILE_INFO, &info);
-  while (rc != 0 && errno == EINTR);
-  if (rc != 0) return -errno;
-  if (info.status < 0) return info.status;
-  return static_cast<int64_t>(fence.timestamp_ns);
-}
 
 Committer::Committer(std::unique_ptr<CommitPort> port, Limits limits, Events events)
     : port_(std::move(port)), limits_(limits), events_(std::move(events)),
@@ -49,42 +23,115 @@ void Committer::wake() {
   [[maybe_unused]] const auto n = write(wake_.get(), &one, sizeof one); // full means it is readable already
 }
 
+bool Committer::Waiting::ready() const {
+  if (frame->fence_error) return false;
+  if (!fences) return true;
+  const auto result = fences->result();
+  return result && result->outcome == FenceOutcome::Signalled;
+}
+
+bool Committer::hasPlace() const {
+  if (in_hand_) return false;
+  return queue_.empty() || (queue_.size() < limits_.queue && !queue_.front().ready());
+}
+
+Committer::Clock::time_point Committer::lastFenceDeadline() const {
+  auto last = Clock::now();
+  for (const Waiting &waiting : queue_)
+    if (!waiting.settled()) last = std::max(last, waiting.deadline);
+  return last;
+}
+
 Result<Committer::Submitted> Committer::submit(std::shared_ptr<DisplayFrame> frame, bool wait) {
-  std::shared_ptr<DisplayFrame> missed; // let go without the lock
+  Waiting waiting;
+  waiting.since = Clock::now();
+  waiting.deadline = waiting.since + frame->fence_timeout;
+  waiting.newest_wins = !wait;
+  if (!frame->fence_error && !frame->fences.empty()) {
+    // without a lock: the fences may go at any time, also under ours
+    auto fences = FenceWait::start(std::move(frame->fences), waiting.deadline, [this] { wake(); });
+    if (fences)
+      waiting.fences = fences.take();
+    else
+      frame->fence_error = fences.error();
+  }
+  waiting.waited = waiting.fences && !waiting.fences->result();
+  waiting.frame = std::move(frame);
+
+  std::vector<Waiting> gone; // let go without the lock
   {
     std::unique_lock lock(mutex_);
     if (wait) {
-      // one flip and one stubborn EBUSY are the most the place can take to become free
-      const auto deadline = Clock::now() + limits_.flip + limits_.busy;
-      const bool free = changed_.wait_until(
-          lock, deadline, [&] { return (!pending_ && !committing_) || failed_ || interrupted_ || stopping_; });
+      // the fences, one flip and one stubborn EBUSY are the most a place can take to become free
+      const auto deadline = lastFenceDeadline() + limits_.flip + limits_.busy;
+      const bool free =
+          changed_.wait_until(lock, deadline, [&] { return hasPlace() || failed_ || interrupted_ || stopping_; });
       if (!free) return Error{"the display took no frame", ETIMEDOUT, "Look for messages of its driver in dmesg"};
       if (interrupted_) return Submitted::Interrupted;
     }
     if (failed_) return *failed_;
     if (stopping_) return Submitted::Interrupted;
-    if (pending_) {
-      inheritState(frame->state, pending_->state);
-      missed = std::move(pending_);
-      ++counters_.dropped;
+    if (owed_) {
+      inheritState(waiting.frame->state, *owed_);
+      owed_.reset();
     }
-    pending_ = std::move(frame);
+    counters_.fence_waits += waiting.waited;
+    queue_.push_back(std::move(waiting));
+    if (!wait) {
+      dropOvertaken(gone);
+      const size_t most = std::max<size_t>(limits_.queue, 1);
+      // never the first one: its fence is the next to signal
+      while (queue_.size() > most) drop(queue_.size() > 2 ? queue_.size() - 2 : 1, gone);
+    }
   }
   wake();
   return Submitted::Accepted;
 }
 
+void Committer::drop(size_t index, std::vector<Waiting> &gone) {
+  Waiting waiting = std::move(queue_[index]);
+  queue_.erase(queue_.begin() + static_cast<std::ptrdiff_t>(index));
+  ++counters_.dropped;
+  ScreenState &state = waiting.frame->state;
+  if (index < queue_.size()) {
+    inheritState(queue_[index].frame->state, state);
+  } else {
+    if (owed_) inheritState(state, *owed_);
+    owed_ = state;
+    if (!owed_->planes.empty()) owed_->planes.erase(owed_->planes.begin()); // the frame itself
+  }
+  gone.push_back(std::move(waiting));
+}
+
+void Committer::dropOvertaken(std::vector<Waiting> &gone) {
+  for (size_t i = queue_.size(); i-- > 1;)
+    if (queue_[i].newest_wins && queue_[i].ready()) {
+      while (i-- > 0) drop(0, gone);
+      return;
+    }
+}
+
 Result<Committer::Submitted> Committer::drain() {
   std::unique_lock lock(mutex_);
-  const auto deadline = Clock::now() + 2 * limits_.flip + limits_.busy;
-  const bool done = changed_.wait_until(lock, deadline, [&] {
-    return (!pending_ && !committing_ && !in_flight_) || failed_ || interrupted_ || stopping_;
-  });
+  const auto flips = static_cast<int>(queue_.size()) + 2;
+  const auto deadline = lastFenceDeadline() + flips * limits_.flip + limits_.busy;
+  const auto empty = [&] { return queue_.empty() && !in_hand_ && !in_flight_; };
+  const bool done =
+      changed_.wait_until(lock, deadline, [&] { return empty() || failed_ || interrupted_ || stopping_; });
   if (failed_) return *failed_;
   if (!done)
     return Error{"the last frame did not reach the display", ETIMEDOUT, "Look for messages of its driver in dmesg"};
-  if (pending_ || committing_ || in_flight_) return Submitted::Interrupted;
-  return Submitted::Accepted;
+  return empty() ? Submitted::Accepted : Submitted::Interrupted;
+}
+
+void Committer::flush() {
+  std::vector<Waiting> gone;
+  {
+    const std::lock_guard lock(mutex_);
+    while (!queue_.empty()) drop(0, gone);
+    flushed_ = in_hand_;
+  }
+  changed_.notify_all();
 }
 
 void Committer::interrupt(bool on) {
@@ -103,8 +150,9 @@ void Committer::stop() {
   changed_.notify_all();
   wake();
   if (thread_.joinable()) thread_.join();
+  std::deque<Waiting> gone;
   const std::lock_guard lock(mutex_);
-  pending_.reset();
+  gone.swap(queue_);
 }
 
 Committer::Counters Committer::counters() const {
@@ -112,17 +160,25 @@ Committer::Counters Committer::counters() const {
   return counters_;
 }
 
+uint64_t Committer::lastFlip() const {
+  const std::lock_guard lock(mutex_);
+  return last_flip_ns_;
+}
+
 void Committer::run() {
   std::unique_lock lock(mutex_);
   while (!stopping_) {
+    settle(lock);
+    if (stopping_) break;
     const auto now = Clock::now();
     if (in_flight_ && now >= flip_deadline_) {
       fail(lock, Error{"no flip came within " + std::to_string(limits_.flip.count() / 1000) + " s of a commit",
                        ETIMEDOUT, "Look for messages of the display driver in dmesg"});
       continue;
     }
-    if (!in_flight_ && pending_ && !failed_ && now >= retry_at_) {
-      commitPending(lock);
+    const bool next = !in_flight_ && !queue_.empty() && queue_.front().settled() && !failed_;
+    if (next && now >= retry_at_) {
+      commitFirst(lock);
       continue;
     }
 
@@ -133,7 +189,7 @@ void Committer::run() {
     };
     if (in_flight_)
       until(flip_deadline_);
-    else if (pending_ && !failed_)
+    else if (next)
       until(retry_at_);
     pollfd fds[2] = {{wake_.get(), POLLIN, 0}, {in_flight_ ? flip_.get() : -1, POLLIN, 0}};
     lock.unlock();
@@ -147,35 +203,126 @@ void Committer::run() {
   }
 }
 
-void Committer::commitPending(std::unique_lock<std::mutex> &lock) {
-  std::shared_ptr<DisplayFrame> frame = std::move(pending_), missed;
-  committing_ = true;
+bool Committer::overrulesKernel(const ScreenState &state) const {
+  return !refused_ && port_->takesInFence(state) && port_->signalledFence() >= 0;
+}
+
+FenceVerdict Committer::judge(Waiting &waiting, const Result<FenceResult> &result) {
+  DisplayFrame &frame = *waiting.frame;
+  const bool timed_out = result && result->outcome == FenceOutcome::TimedOut;
+  FenceVerdict verdict = result ? judgeFence(*result, frame.on_fence_error, frame.fence_timeout)
+                                : judgeFence(result.error(), frame.on_fence_error);
+  if (verdict.fate == FrameFate::Pass && timed_out && !overrulesKernel(frame.state))
+    verdict = {FrameFate::Drop,
+               {verdict.error.what, verdict.error.code,
+                "It is dropped: this display would wait for the fence, as it takes no IN_FENCE_FD"}};
+  waiting.bad = verdict.fate != FrameFate::Use;
+  waiting.timed_out = timed_out;
+  if (timed_out)
+    ++counters_.fence_timeouts;
+  else if (waiting.bad)
+    ++counters_.fence_errors;
+  const auto since = static_cast<uint64_t>(waiting.since.time_since_epoch() / 1ns);
+  if (waiting.waited && result && result->time_ns > since) counters_.fence_wait_ns += result->time_ns - since;
+  return verdict;
+}
+
+// Frames whose fences are over become ready, or what their policy says.
+void Committer::settle(std::unique_lock<std::mutex> &lock) {
+  if (failed_) return;
+  Aside aside;
+  std::optional<Error> error;
+  for (size_t i = 0; i < queue_.size() && !error;) {
+    Waiting &waiting = queue_[i];
+    std::optional<Result<FenceResult>> result;
+    if (waiting.frame->fence_error)
+      result = *waiting.frame->fence_error;
+    else if (waiting.fences)
+      if (const auto over = waiting.fences->result()) result = *over;
+    if (!result) {
+      ++i;
+      continue;
+    }
+    const FenceVerdict verdict = judge(waiting, *result);
+    aside.fences.push_back(std::move(waiting.fences));
+    waiting.frame->fence_error.reset();
+    if (verdict.fate == FrameFate::Fail)
+      error = verdict.error;
+    else if (verdict.fate != FrameFate::Use)
+      aside.bad.emplace_back(waiting.frame, verdict);
+    if (verdict.fate == FrameFate::Drop || verdict.fate == FrameFate::Fail)
+      drop(i, aside.frames);
+    else
+      ++i;
+  }
+  dropOvertaken(aside.frames);
+  if (error) fail(lock, *error);
+  if (aside.fences.empty() && aside.frames.empty()) return;
+  in_hand_ = true;
+  lock.unlock();
+  if (events_.bad_fence)
+    for (const auto &[frame, verdict] : aside.bad) events_.bad_fence(*frame, verdict);
+  aside = {};
+  lock.lock();
+  // after the report, so that whoever waits for the end of a frame has it
+  in_hand_ = false;
+  changed_.notify_all();
+}
+
+void Committer::commitFirst(std::unique_lock<std::mutex> &lock) {
+  Waiting first = std::move(queue_.front());
+  queue_.pop_front();
+  in_hand_ = true;
+  flushed_ = false;
+  const bool refused_before = refused_;
+  std::vector<Waiting> gone;
   UniqueFd flip;
   lock.unlock();
+
+  const DisplayFrame &frame = *first.frame;
+  int in_fence = -1;
+  if (!refused_before && port_->takesInFence(frame.state))
+    in_fence = frame.in_fence.isValid() && !first.bad ? frame.in_fence.get() : port_->signalledFence();
   const auto committed_at = Clock::now();
-  const int rc = port_->commit(frame->state, &flip);
+  // without a fence of ours the kernel would wait for the one that never came
+  bool hopeless = first.timed_out && in_fence < 0;
+  int rc = hopeless ? EPERM : port_->commit(frame.state, in_fence, &flip);
+  int refusal = 0;
+  if (in_fence >= 0 && (rc == EPERM || rc == EINVAL)) {
+    const int with = rc;
+    hopeless = first.timed_out;
+    if (!hopeless) rc = port_->commit(frame.state, -1, &flip);
+    if (hopeless || rc == 0) refusal = with;
+  }
+
   lock.lock();
-  committing_ = false;
+  in_hand_ = false;
   const auto now = Clock::now();
+  if (refusal != 0) {
+    refused_ = true;
+    counters_.in_fence_refused = 1;
+  }
   if (rc == 0) {
     ++counters_.commits;
+    counters_.in_fences += in_fence >= 0 && refusal == 0;
     busy_since_.reset();
-    in_flight_ = std::move(frame);
+    in_flight_ = std::move(first.frame);
+    in_flight_->in_fence.reset();
     flip_ = std::move(flip);
     committed_at_ = committed_at;
     flip_deadline_ = now + limits_.flip;
   } else {
-    if (pending_) { // a newer one came meanwhile
-      inheritState(pending_->state, frame->state);
-      missed = std::move(frame);
-      ++counters_.dropped;
-    } else {
-      pending_ = std::move(frame);
-    }
+    queue_.push_front(std::move(first));
+    if (hopeless || flushed_)
+      drop(0, gone);
+    else
+      dropOvertaken(gone);
     // Somebody else's commit on this CRTC is under way, e.g. a writeback job of the application that lent us its file:
     // nothing tells us when it ends, so look again soon.
     if (!busy_since_) busy_since_ = now;
-    if (rc == EBUSY && now - *busy_since_ < limits_.busy) {
+    if (hopeless) {
+      busy_since_.reset();
+    } else if (rc == EBUSY && now - *busy_since_ < limits_.busy) {
       ++counters_.busy_retries;
       retry_at_ = now + limits_.retry;
     } else if (rc == EBUSY) {
@@ -191,7 +338,10 @@ void Committer::commitPending(std::unique_lock<std::mutex> &lock) {
   }
   changed_.notify_all();
   lock.unlock();
-  missed.reset();
+  gone.clear();
+  if (refusal != 0 && events_.note)
+    events_.note(std::string("the display's driver refuses IN_FENCE_FD (") + strerror(refusal) +
+                 "): frames are still waited for before they are committed, but the driver waits for their memory too");
   lock.lock();
 }
 
@@ -213,6 +363,7 @@ void Committer::finishFlip(std::unique_lock<std::mutex> &lock) {
   // after the report, so that whoever waits for the flip finds it made
   std::shared_ptr<DisplayFrame> replaced = std::move(shown_);
   shown_ = std::move(in_flight_);
+  last_flip_ns_ = static_cast<uint64_t>(when);
   ++counters_.shown;
   changed_.notify_all();
   lock.unlock();

@@ -8,7 +8,12 @@
 #include <drm_fourcc.h>
 #include <xf86drm.h>
 
+#include "gst/drm/kms_commit_port.h"
+
 namespace gstzc {
+
+using namespace std::chrono_literals;
+
 namespace {
 
 constexpr unsigned kAttemptsListed = 8; // in an error; more would say the same again
@@ -44,8 +49,11 @@ Result<std::unique_ptr<Display>> Display::open(const Options &options, Events ev
   display->snapshot_ = snapshot.take();
   display->output_ = *output;
   display->importer_ = std::make_unique<FramebufferImporter>(display->device_, display->snapshot_.addfb2_modifiers);
+  Committer::Limits limits;
+  limits.queue = options.max_in_flight;
+  display->events_.commit.note = display->events_.note;
   display->committer_ = std::make_unique<Committer>(
-      std::make_unique<KmsCommitPort>(display->device_, display->snapshot_, display->output_), Committer::Limits{},
+      std::make_unique<KmsCommitPort>(display->device_, display->snapshot_, display->output_), limits,
       display->events_.commit);
   return display;
 }
@@ -168,6 +176,9 @@ Status Display::choose(const std::shared_ptr<Framebuffer> &fb) {
     plan.mode_name = modeName(choice.mode);
     plan.width = choice.mode.hdisplay;
     plan.height = choice.mode.vdisplay;
+    if (choice.mode.clock > 0) // kHz
+      plan.refresh =
+          std::chrono::nanoseconds(1'000'000ull * choice.mode.htotal * choice.mode.vtotal / choice.mode.clock);
     std::shared_ptr<Framebuffer> black; // made when first wanted
     for (const Placement &place : placements(need_, plan.width, plan.height)) {
       for (const size_t plane : planes) {
@@ -206,7 +217,9 @@ Status Display::choose(const std::shared_ptr<Framebuffer> &fb) {
 void Display::chooseOverlay(const std::shared_ptr<Framebuffer> &fb, const std::vector<Rect> &boxes) {
   plan_->overlay_tried = true;
   const Rect &target = plan_->place.target;
-  boxes_ = std::make_unique<BoxOverlay>(device_, snapshot_.addfb2_modifiers, target.width, target.height);
+  // on screen, committed, in the queue
+  boxes_ = std::make_unique<BoxOverlay>(device_, snapshot_.addfb2_modifiers, target.width, target.height,
+                                        options_.max_in_flight + 2);
   auto picture = boxes_->draw(boxes);
   std::string why = picture ? "" : picture.error().message();
   if (picture) {
@@ -261,7 +274,26 @@ std::optional<PlaneUse> Display::overlayUse(const std::shared_ptr<Framebuffer> &
   return use;
 }
 
-Result<Committer::Submitted> Display::show(std::shared_ptr<Framebuffer> fb, const DisplayFrameRequest &request) {
+void Display::waitForFences(DisplayFrame &frame, DisplayFrameRequest &request) const {
+  frame.fence_timeout = request.fence_timeout;
+  frame.on_fence_error = request.on_fence_error;
+  if (!request.fences) {
+    frame.fence_error = request.fences.error();
+    return;
+  }
+  FrameFences fences = request.fences.take();
+  if (!fences.sync.isEmpty()) {
+    // the vertical blank it can make at best
+    const uint64_t last = committer_->lastFlip(), refresh = static_cast<uint64_t>(plan_->refresh.count());
+    const auto now = static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch() / 1ns);
+    if (last != 0 && last < now && refresh != 0)
+      (void)fences.sync.setDeadline(last + ((now - last) / refresh + 1) * refresh); // a hint
+    frame.in_fence = UniqueFd::duplicate(fences.sync.fd());
+  }
+  frame.fences = std::move(fences).take();
+}
+
+Result<Committer::Submitted> Display::show(std::shared_ptr<Framebuffer> fb, DisplayFrameRequest request) {
   if (!saved_) {
     auto before = device_->snapshot(KmsDevice::Outputs::AsKnown);
     if (!before) return before.error();
@@ -284,6 +316,7 @@ Result<Committer::Submitted> Display::show(std::shared_ptr<Framebuffer> fb, cons
   frame->background = plan_->background;
   frame->pts = request.pts;
   frame->identity = request.source.key.buffers[0];
+  waitForFences(*frame, request);
   auto submitted = committer_->submit(std::move(frame), request.wait);
   if (submitted && *submitted == Committer::Submitted::Accepted) {
     plan_->modeset_due = false;

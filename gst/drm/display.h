@@ -15,6 +15,8 @@
 #include "gst/drm/kms_device.h"
 #include "gst/drm/planning.h"
 #include "gst/drm/screen_state.h"
+#include "gst/zerocopy/fence_policy.h"
+#include "gst/zerocopy/frame_fence.h"
 
 namespace gstzc {
 
@@ -29,7 +31,10 @@ struct DisplayFrameRequest {
   std::vector<Rect> boxes; // in the frame's pixels
   std::shared_ptr<void> keep;
   uint64_t pts = 0;
-  bool wait = false; // for the place of the newest frame, instead of dropping who is there
+  bool wait = false;                          // for a place in the queue, instead of dropping who is there
+  Result<FrameFences> fences = FrameFences{}; // an error is judged as a fence that failed
+  std::chrono::milliseconds fence_timeout{kFenceTimeoutDefault};
+  GstZcOnFenceError on_fence_error = kOnFenceErrorDefault;
 };
 
 // Used by one streaming thread; interrupt() and the counters by any.
@@ -38,12 +43,13 @@ public:
   struct Options {
     OpenRequest open;
     std::optional<ModeRequest> mode;
-    bool overlay = true; // show boxes where a plane is free
+    bool overlay = true;      // show boxes where a plane is free
+    size_t max_in_flight = 3; // frames that wait for their fences and for the display
   };
   struct Events {
     Committer::Events commit;
     std::function<void(const std::string &)> configured; // the configuration() has changed
-    std::function<void(const std::string &)> note;       // something the user may want to know once
+    std::function<void(const std::string &)> note;       // something the user may want to know once; any thread
   };
   struct Counters {
     Committer::Counters commit;
@@ -68,8 +74,10 @@ public:
     return importer_->import(source);
   }
   // Hands the frame to the committer. Errors of the choice of mode and plane list what was tried.
-  Result<Committer::Submitted> show(std::shared_ptr<Framebuffer> fb, const DisplayFrameRequest &request);
+  Result<Committer::Submitted> show(std::shared_ptr<Framebuffer> fb, DisplayFrameRequest request);
   Result<Committer::Submitted> drain() { return committer_->drain(); }
+  // Drops what is not committed yet.
+  void flush() { committer_->flush(); }
   void interrupt(bool on) { committer_->interrupt(on); }
 
   // No further commits; counters and configuration stay.
@@ -86,6 +94,7 @@ private:
     std::shared_ptr<ModeBlob> mode;
     std::string mode_name;
     int width = 0, height = 0; // of the mode
+    std::chrono::nanoseconds refresh{0};
     size_t plane = 0;
     Placement place;
     std::vector<std::pair<uint32_t, uint64_t>> properties; // of the video plane
@@ -101,6 +110,7 @@ private:
   Status choose(const std::shared_ptr<Framebuffer> &fb);
   Result<std::shared_ptr<Framebuffer>> blackPicture(int width, int height);
   void describe();
+  void waitForFences(DisplayFrame &frame, DisplayFrameRequest &request) const;
   int test(const ScreenState &state) const;
   ScreenState stateOf(const Plan &plan, const std::shared_ptr<Framebuffer> &fb) const;
   std::vector<std::pair<uint32_t, uint64_t>> planeProperties(const KmsPlane &plane) const;

@@ -16,6 +16,7 @@
  * ]|
  */
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <memory>
@@ -41,11 +42,15 @@ namespace {
 
 using namespace gstzc;
 
-// on screen, waiting for its flip, newest
+// On screen, waiting for its flip, newest. More where fences are pending: producers that attach some have pools that
+// grow, or wait.
 constexpr guint kBuffersHeld = 3;
+constexpr guint kMaxInFlight = 3;
 
 struct Stats {
   uint64_t frames = 0, copies = 0, bytes_copied = 0;
+  // of frames to be copied, which are waited for before they come to the display
+  uint64_t dropped = 0, fence_waits = 0, fence_timeouts = 0, fence_errors = 0, fence_wait_ns = 0;
 };
 
 // What the element is made of besides its GObject. Settings: under the object lock; `display` and `stats`: written by
@@ -54,13 +59,18 @@ struct SinkState {
   std::string device, connector, mode;
   int fd = -1;
   bool allow_copy = false, overlay = true, message_flips = false;
+  guint max_in_flight = kMaxInFlight;
+  guint fence_timeout = kFenceTimeoutDefault; // ms
+  GstZcOnFenceError on_fence_error = kOnFenceErrorDefault;
+
+  std::atomic<bool> interrupted = false; // nothing may wait
 
   std::mutex mutex;
   std::unique_ptr<Display> display;
   Stats stats;
   Display::Counters last_counters; // of the display closed last
   std::string last_configuration;
-  bool error_posted = false;
+  bool error_posted = false, fence_warned = false;
 
   FrameCaps caps;
   bool have_caps = false;
@@ -202,6 +212,9 @@ enum {
   PROP_ALLOW_COPY,
   PROP_OVERLAY_BOXES,
   PROP_MESSAGE_FLIPS,
+  PROP_MAX_IN_FLIGHT,
+  PROP_FENCE_TIMEOUT,
+  PROP_ON_FENCE_ERROR,
   PROP_STATS,
   PROP_CONFIGURATION,
 };
@@ -237,6 +250,18 @@ static void post_error(GstDrmModifierSink *self, const Error &error) {
   }
 }
 
+// One warning a run: a producer that hangs does so for frame after frame.
+static void warn_of_fence(GstDrmModifierSink *self, uint64_t pts, const FenceVerdict &verdict) {
+  const std::string text = verdict.error.message();
+  GST_DEBUG_OBJECT(self, "frame %" GST_TIME_FORMAT ": %s", GST_TIME_ARGS(pts), text.c_str());
+  {
+    const std::lock_guard lock(self->state->mutex);
+    if (self->state->fence_warned) return;
+    self->state->fence_warned = true;
+  }
+  GST_ELEMENT_WARNING(self, RESOURCE, READ, ("%s", text.c_str()), (nullptr));
+}
+
 static void post_flip(GstDrmModifierSink *self, const DisplayFrame &frame, uint64_t flip_ns) {
   GstStructure *s = gst_structure_new("drmmodifiersink-flip", "pts", G_TYPE_UINT64, frame.pts, "flip-time",
                                       G_TYPE_UINT64, flip_ns, "device", G_TYPE_UINT64, frame.identity.device, "inode",
@@ -252,12 +277,13 @@ static gboolean open_display(GstDrmModifierSink *self) {
   GST_OBJECT_LOCK(self);
   options.open = {state->device, state->fd, state->connector};
   options.overlay = state->overlay;
+  options.max_in_flight = state->max_in_flight;
   mode = state->mode;
   flips = state->message_flips;
   GST_OBJECT_UNLOCK(self);
   {
     const std::lock_guard lock(state->mutex);
-    state->error_posted = false;
+    state->error_posted = state->fence_warned = false;
     state->stats = {};
     state->last_counters = {};
     state->last_configuration.clear();
@@ -273,6 +299,9 @@ static gboolean open_display(GstDrmModifierSink *self) {
 
   Display::Events events;
   events.commit.failed = [self](const Error &error) { post_error(self, error); };
+  events.commit.bad_fence = [self](const DisplayFrame &frame, const FenceVerdict &verdict) {
+    warn_of_fence(self, frame.pts, verdict);
+  };
   if (flips) events.commit.flipped = [self](const DisplayFrame &frame, uint64_t ns) { post_flip(self, frame, ns); };
   events.configured = [self](const std::string &text) {
     GST_INFO_OBJECT(self, "%s", text.c_str());
@@ -479,13 +508,43 @@ static Result<GstBuffer *> copy_frame(GstDrmModifierSink *self, GstBuffer *buffe
   return copy;
 }
 
+// Before a copy, in the streaming thread. False: the frame is given up, and counted. Error ECANCELED: interrupted.
+static Result<bool> wait_for_producer(GstDrmModifierSink *self, GstBuffer *buffer, std::chrono::milliseconds timeout,
+                                      GstZcOnFenceError policy) {
+  SinkState *state = self->state;
+  const auto began = std::chrono::steady_clock::now();
+  auto fences = frameFences(buffer, Access::Read);
+  if (fences && fences->none()) return true;
+  const Status ready = fences ? waitForFrame(buffer, Access::Read, timeout, [&] { return state->interrupted.load(); })
+                              : Status(fences.error());
+  if (!ready && ready.error().code == ECANCELED) return ready.error();
+  {
+    const std::lock_guard lock(state->mutex);
+    ++state->stats.fence_waits;
+    state->stats.fence_wait_ns += static_cast<uint64_t>((std::chrono::steady_clock::now() - began).count());
+    if (!ready) ++(ready.error().code == ETIMEDOUT ? state->stats.fence_timeouts : state->stats.fence_errors);
+  }
+  if (ready) return true;
+  FenceVerdict verdict = judgeFence(ready.error(), policy);
+  if (verdict.fate == FrameFate::Fail) return verdict.error;
+  if (verdict.fate == FrameFate::Pass)
+    verdict.error.remedy = "It is dropped: a frame that has to be copied cannot be shown unread";
+  {
+    const std::lock_guard lock(state->mutex);
+    ++state->stats.dropped;
+  }
+  warn_of_fence(self, GST_BUFFER_PTS(buffer), verdict);
+  return false;
+}
+
 static Result<Committer::Submitted> show_buffer(GstDrmModifierSink *self, GstBuffer *buffer) {
   SinkState *state = self->state;
+  DisplayFrameRequest request;
   GST_OBJECT_LOCK(self);
   const bool allow_copy = state->allow_copy;
+  request.fence_timeout = std::chrono::milliseconds(state->fence_timeout);
+  request.on_fence_error = state->on_fence_error;
   GST_OBJECT_UNLOCK(self);
-
-  DisplayFrameRequest request;
   request.boxes = boxesOf(buffer);
   request.pts = GST_BUFFER_PTS(buffer);
   request.wait = gst_base_sink_get_sync(GST_BASE_SINK(self));
@@ -498,7 +557,10 @@ static Result<Committer::Submitted> show_buffer(GstDrmModifierSink *self, GstBuf
     request.source = *source;
     request.keep = keepBuffer(buffer);
     auto imported = state->display->import(request.source);
-    if (imported) return state->display->show(std::move(*imported), request);
+    if (imported) {
+      request.fences = frameFences(buffer, Access::Read);
+      return state->display->show(std::move(*imported), std::move(request));
+    }
     if (!allow_copy) return imported.error();
     GST_LOG_OBJECT(self, "copying: %s", imported.error().message().c_str());
   } else if (!allow_copy) {
@@ -506,6 +568,10 @@ static Result<Committer::Submitted> show_buffer(GstDrmModifierSink *self, GstBuf
                  "Put dmabufupload before the sink, or set allow-copy=true"};
   }
 
+  const auto ready = wait_for_producer(self, buffer, request.fence_timeout, request.on_fence_error);
+  if (!ready && ready.error().code == ECANCELED) return Committer::Submitted::Interrupted;
+  if (!ready) return ready.error();
+  if (!*ready) return Committer::Submitted::Accepted;
   auto copy = copy_frame(self, buffer);
   if (!copy) return copy.error();
   request.keep = std::shared_ptr<void>(*copy, [](void *b) { gst_buffer_unref(static_cast<GstBuffer *>(b)); });
@@ -518,7 +584,7 @@ static Result<Committer::Submitted> show_buffer(GstDrmModifierSink *self, GstBuf
   auto imported = state->display->import(*source);
   if (!imported) return imported.error();
   request.source = *source;
-  return state->display->show(std::move(*imported), request);
+  return state->display->show(std::move(*imported), std::move(request));
 }
 
 // GST_FLOW_FLUSHING: interrupted, the frame was not taken.
@@ -568,13 +634,21 @@ static gboolean gst_drm_modifier_sink_event(GstBaseSink *sink, GstEvent *event) 
   SinkState *state = self->state;
   switch (GST_EVENT_TYPE(event)) {
   case GST_EVENT_EOS:
-    // the message says that everything has been shown
-    if (state->display) {
+    // The message says that everything has been shown or given up. Interrupted by a pause it goes on afterwards.
+    while (state->display) {
       auto drained = state->display->drain();
       if (!drained) post_error(self, drained.error());
+      if (!drained || *drained == Committer::Submitted::Accepted) break;
+      if (gst_base_sink_wait_preroll(sink) != GST_FLOW_OK) {
+        gst_event_unref(event);
+        return FALSE;
+      }
     }
     break;
-  case GST_EVENT_FLUSH_STOP: gst_clear_buffer(&state->prerolled); break;
+  case GST_EVENT_FLUSH_STOP:
+    gst_clear_buffer(&state->prerolled);
+    if (state->display) state->display->flush();
+    break;
   default: break;
   }
   return GST_BASE_SINK_CLASS(gst_drm_modifier_sink_parent_class)->event(sink, event);
@@ -582,6 +656,7 @@ static gboolean gst_drm_modifier_sink_event(GstBaseSink *sink, GstEvent *event) 
 
 static gboolean interrupt(GstBaseSink *sink, bool on) {
   SinkState *state = SELF(sink)->state;
+  state->interrupted = on;
   const std::lock_guard lock(state->mutex);
   if (state->display) state->display->interrupt(on);
   return TRUE;
@@ -594,13 +669,28 @@ static gboolean gst_drm_modifier_sink_unlock_stop(GstBaseSink *sink) { return in
 static GstStructure *make_stats(SinkState *state) {
   const std::lock_guard lock(state->mutex);
   const Display::Counters c = state->display ? state->display->counters() : state->last_counters;
-  const auto u64 = [](uint64_t v) { return static_cast<guint64>(v); };
-  return gst_structure_new(
-      "stats", "frames", G_TYPE_UINT64, u64(state->stats.frames), "shown", G_TYPE_UINT64, u64(c.commit.shown),
-      "dropped", G_TYPE_UINT64, u64(c.commit.dropped), "commits", G_TYPE_UINT64, u64(c.commit.commits), "busy-retries",
-      G_TYPE_UINT64, u64(c.commit.busy_retries), "copies", G_TYPE_UINT64, u64(state->stats.copies), "bytes-copied",
-      G_TYPE_UINT64, u64(state->stats.bytes_copied), "boxes", G_TYPE_UINT64, u64(c.boxes), "imports", G_TYPE_UINT64,
-      u64(c.imports), "import-hits", G_TYPE_UINT64, u64(c.import_hits), nullptr);
+  const Stats &own = state->stats;
+  GstStructure *stats = gst_structure_new_empty("stats");
+  const auto add = [&](const char *name, uint64_t value) {
+    gst_structure_set(stats, name, G_TYPE_UINT64, static_cast<guint64>(value), nullptr);
+  };
+  add("frames", own.frames);
+  add("shown", c.commit.shown);
+  add("dropped", c.commit.dropped + own.dropped);
+  add("commits", c.commit.commits);
+  add("busy-retries", c.commit.busy_retries);
+  add("copies", own.copies);
+  add("bytes-copied", own.bytes_copied);
+  add("boxes", c.boxes);
+  add("imports", c.imports);
+  add("import-hits", c.import_hits);
+  add("fence-waits", c.commit.fence_waits + own.fence_waits);
+  add("fence-timeouts", c.commit.fence_timeouts + own.fence_timeouts);
+  add("fence-errors", c.commit.fence_errors + own.fence_errors);
+  add("fence-wait-ns", c.commit.fence_wait_ns + own.fence_wait_ns);
+  add("in-fences", c.commit.in_fences);
+  add("in-fence-refused", c.commit.in_fence_refused);
+  return stats;
 }
 
 static void gst_drm_modifier_sink_get_property(GObject *object, guint id, GValue *value, GParamSpec *pspec) {
@@ -625,6 +715,9 @@ static void gst_drm_modifier_sink_get_property(GObject *object, guint id, GValue
   case PROP_ALLOW_COPY: g_value_set_boolean(value, state->allow_copy); break;
   case PROP_OVERLAY_BOXES: g_value_set_boolean(value, state->overlay); break;
   case PROP_MESSAGE_FLIPS: g_value_set_boolean(value, state->message_flips); break;
+  case PROP_MAX_IN_FLIGHT: g_value_set_uint(value, state->max_in_flight); break;
+  case PROP_FENCE_TIMEOUT: g_value_set_uint(value, state->fence_timeout); break;
+  case PROP_ON_FENCE_ERROR: g_value_set_enum(value, state->on_fence_error); break;
   default: G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
   }
   GST_OBJECT_UNLOCK(object);
@@ -645,6 +738,9 @@ static void gst_drm_modifier_sink_set_property(GObject *object, guint id, const 
   case PROP_ALLOW_COPY: state->allow_copy = g_value_get_boolean(value); break;
   case PROP_OVERLAY_BOXES: state->overlay = g_value_get_boolean(value); break;
   case PROP_MESSAGE_FLIPS: state->message_flips = g_value_get_boolean(value); break;
+  case PROP_MAX_IN_FLIGHT: state->max_in_flight = g_value_get_uint(value); break;
+  case PROP_FENCE_TIMEOUT: state->fence_timeout = g_value_get_uint(value); break;
+  case PROP_ON_FENCE_ERROR: state->on_fence_error = static_cast<GstZcOnFenceError>(g_value_get_enum(value)); break;
   default: G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
   }
   GST_OBJECT_UNLOCK(object);
@@ -704,6 +800,13 @@ static void gst_drm_modifier_sink_class_init(GstDrmModifierSinkClass *klass) {
           "Post an element message drmmodifiersink-flip (pts, flip-time, device, inode) for each frame that "
           "has come on screen",
           FALSE, ready));
+  g_object_class_install_property(
+      object, PROP_MAX_IN_FLIGHT,
+      g_param_spec_uint("max-in-flight", "Maximum in flight",
+                        "Frames that wait for their fences, besides the one committed and the one on screen", 1, 64,
+                        kMaxInFlight, ready));
+  g_object_class_install_property(object, PROP_FENCE_TIMEOUT, fenceTimeoutSpec());
+  g_object_class_install_property(object, PROP_ON_FENCE_ERROR, onFenceErrorSpec());
   g_object_class_install_property(
       object, PROP_STATS,
       g_param_spec_boxed("stats", "Statistics", "Counters since the element started", GST_TYPE_STRUCTURE, readable));

@@ -1,114 +1,14 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// The committer against a kernel that does what the test says. Flips are eventfds, as pollable as out-fences.
 #include "gst/drm/committer.h"
 
-#include <cerrno>
-#include <deque>
-#include <vector>
-
-#include <gtest/gtest.h>
-#include <sys/eventfd.h>
+#include "tests/unit/drm/committer_fixture.h"
 
 using namespace gstzc;
-using namespace std::chrono_literals;
+using namespace gstzc::test;
 
 namespace {
 
-// What happened, seen from several threads.
-struct Kernel {
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::deque<int> answers; // errno for the next commits; then 0
-  bool flip_at_once = true;
-  int64_t flip_time = 1000;
-  std::vector<UniqueFd> waiting; // duplicates of the flips not yet signalled
-  std::vector<ScreenState> commits;
-  int attempts = 0;
-  bool overlapping = false;
-
-  void signal(const UniqueFd &fd) {
-    const uint64_t one = 1;
-    ASSERT_EQ(write(fd.get(), &one, sizeof one), static_cast<ssize_t>(sizeof one));
-  }
-  void flip() {
-    const std::lock_guard lock(mutex);
-    ASSERT_FALSE(waiting.empty());
-    signal(waiting.front());
-    waiting.erase(waiting.begin());
-  }
-  template <typename F> bool wait(F done) {
-    std::unique_lock lock(mutex);
-    return changed.wait_for(lock, 5s, done);
-  }
-};
-
-class Port : public CommitPort {
-public:
-  explicit Port(Kernel &kernel) : kernel_(kernel) {}
-  int commit(const ScreenState &state, UniqueFd *flipped) override {
-    const std::lock_guard lock(kernel_.mutex);
-    ++kernel_.attempts;
-    int rc = 0;
-    if (!kernel_.answers.empty()) {
-      rc = kernel_.answers.front();
-      kernel_.answers.pop_front();
-    }
-    if (rc == 0) {
-      kernel_.overlapping |= !kernel_.waiting.empty();
-      kernel_.commits.push_back(state);
-      *flipped = UniqueFd(eventfd(0, EFD_CLOEXEC));
-      if (kernel_.flip_at_once)
-        kernel_.signal(*flipped);
-      else
-        kernel_.waiting.push_back(UniqueFd::duplicate(flipped->get()));
-    }
-    kernel_.changed.notify_all();
-    return rc;
-  }
-  int64_t flipTime(int) override { return kernel_.flip_time; }
-
-private:
-  Kernel &kernel_;
-};
-
-struct Fixture : testing::Test {
-  Kernel kernel;
-  std::vector<uint64_t> flipped, flip_times;
-  std::vector<Error> failures;
-  std::unique_ptr<Committer> committer;
-
-  void start(Committer::Limits limits = {}) {
-    Committer::Events events;
-    events.flipped = [this](const DisplayFrame &frame, uint64_t time) {
-      const std::lock_guard lock(kernel.mutex);
-      flipped.push_back(frame.pts);
-      flip_times.push_back(time);
-      kernel.changed.notify_all();
-    };
-    events.failed = [this](const Error &error) {
-      const std::lock_guard lock(kernel.mutex);
-      failures.push_back(error);
-      kernel.changed.notify_all();
-    };
-    committer = std::make_unique<Committer>(std::make_unique<Port>(kernel), limits, events);
-  }
-
-  std::shared_ptr<DisplayFrame> frame(uint64_t pts, std::shared_ptr<void> keep = nullptr) {
-    auto f = std::make_shared<DisplayFrame>();
-    f->pts = pts;
-    f->keep = std::move(keep);
-    f->state.planes.push_back({0, nullptr, {static_cast<int>(pts), 0, 0, 0}, {}, {}});
-    return f;
-  }
-  int committedPts(size_t i) {
-    const std::lock_guard lock(kernel.mutex);
-    return kernel.commits[i].planes[0].source.x;
-  }
-};
-
-uint64_t now() { return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch() / 1ns); }
-
-TEST_F(Fixture, FlipTimesAreTheKernels) {
+TEST_F(CommitterTest, FlipTimesAreTheKernels) {
   kernel.flip_time = static_cast<int64_t>(now() + 1000000000);
   start();
   ASSERT_TRUE(committer->submit(frame(1), true));
@@ -117,7 +17,7 @@ TEST_F(Fixture, FlipTimesAreTheKernels) {
 }
 
 // as vkms answers the commit that switches it on
-TEST_F(Fixture, AFlipTimeBeforeTheCommitIsNotBelieved) {
+TEST_F(CommitterTest, AFlipTimeBeforeTheCommitIsNotBelieved) {
   kernel.flip_time = 1000;
   start();
   const uint64_t before = now();
@@ -128,7 +28,7 @@ TEST_F(Fixture, AFlipTimeBeforeTheCommitIsNotBelieved) {
   EXPECT_LE(flip_times[0], now());
 }
 
-TEST_F(Fixture, ShowsFramesInOrder) {
+TEST_F(CommitterTest, ShowsFramesInOrder) {
   start();
   for (uint64_t i = 0; i < 300; ++i) {
     auto submitted = committer->submit(frame(i), true);
@@ -143,7 +43,7 @@ TEST_F(Fixture, ShowsFramesInOrder) {
   EXPECT_FALSE(kernel.overlapping);
 }
 
-TEST_F(Fixture, AFrameIsHeldUntilTheFlipThatReplacesIt) {
+TEST_F(CommitterTest, AFrameIsHeldUntilTheFlipThatReplacesIt) {
   kernel.flip_at_once = false;
   start();
   auto a = std::make_shared<int>(1), b = std::make_shared<int>(2);
@@ -166,7 +66,7 @@ TEST_F(Fixture, AFrameIsHeldUntilTheFlipThatReplacesIt) {
   EXPECT_EQ(b.use_count(), 1);
 }
 
-TEST_F(Fixture, OnlyTheNewestWaits) {
+TEST_F(CommitterTest, OnlyTheNewestWaits) {
   kernel.flip_at_once = false;
   start();
   ASSERT_TRUE(committer->submit(frame(1), false));
@@ -181,7 +81,7 @@ TEST_F(Fixture, OnlyTheNewestWaits) {
   EXPECT_EQ(committer->counters().dropped, 3u);
 }
 
-TEST_F(Fixture, ADroppedFrameLeavesItsModesetAndPlanesThatGoOff) {
+TEST_F(CommitterTest, ADroppedFrameLeavesItsModesetAndPlanesThatGoOff) {
   kernel.answers = {EBUSY, EBUSY, EBUSY, EBUSY, EBUSY, EBUSY, EBUSY, EBUSY, EBUSY, EBUSY};
   start();
   auto first = frame(1);
@@ -195,7 +95,7 @@ TEST_F(Fixture, ADroppedFrameLeavesItsModesetAndPlanesThatGoOff) {
   EXPECT_EQ(kernel.commits[0].planes[1].plane, 7u);
 }
 
-TEST_F(Fixture, EbusyIsTriedAgain) {
+TEST_F(CommitterTest, EbusyIsTriedAgain) {
   kernel.answers.assign(50, EBUSY);
   start();
   ASSERT_TRUE(committer->submit(frame(1), true));
@@ -205,7 +105,7 @@ TEST_F(Fixture, EbusyIsTriedAgain) {
   EXPECT_EQ(committer->counters().busy_retries, 50u);
 }
 
-TEST_F(Fixture, EbusyWithoutEndIsOneError) {
+TEST_F(CommitterTest, EbusyWithoutEndIsOneError) {
   kernel.answers.assign(100000, EBUSY);
   start({.flip = 1s, .busy = 50ms, .retry = 1ms});
   ASSERT_TRUE(committer->submit(frame(1), true));
@@ -217,7 +117,7 @@ TEST_F(Fixture, EbusyWithoutEndIsOneError) {
   EXPECT_EQ(failures[0].code, EBUSY);
 }
 
-TEST_F(Fixture, AFlipThatNeverComesIsOneError) {
+TEST_F(CommitterTest, AFlipThatNeverComesIsOneError) {
   kernel.flip_at_once = false;
   start({.flip = 50ms, .busy = 50ms, .retry = 1ms});
   auto keep = std::make_shared<int>(1);
@@ -231,7 +131,7 @@ TEST_F(Fixture, AFlipThatNeverComesIsOneError) {
   EXPECT_EQ(failures.size(), 1u);
 }
 
-TEST_F(Fixture, ACommitThatFailsIsOneError) {
+TEST_F(CommitterTest, ACommitThatFailsIsOneError) {
   kernel.answers = {EACCES};
   start();
   ASSERT_TRUE(committer->submit(frame(1), true));
@@ -241,7 +141,7 @@ TEST_F(Fixture, ACommitThatFailsIsOneError) {
   EXPECT_FALSE(drained.error().remedy.empty());
 }
 
-TEST_F(Fixture, AFlipThatEndsInAnErrorIsOne) {
+TEST_F(CommitterTest, AFlipThatEndsInAnErrorIsOne) {
   kernel.flip_time = -EIO;
   start();
   ASSERT_TRUE(committer->submit(frame(1), true));
@@ -251,7 +151,7 @@ TEST_F(Fixture, AFlipThatEndsInAnErrorIsOne) {
   EXPECT_TRUE(flipped.empty());
 }
 
-TEST_F(Fixture, InterruptEndsEveryWait) {
+TEST_F(CommitterTest, InterruptEndsEveryWait) {
   kernel.flip_at_once = false;
   start();
   ASSERT_TRUE(committer->submit(frame(1), true));
@@ -273,7 +173,7 @@ TEST_F(Fixture, InterruptEndsEveryWait) {
   EXPECT_EQ(*committer->drain(), Committer::Submitted::Accepted);
 }
 
-TEST_F(Fixture, StopDoesNotWaitForFlips) {
+TEST_F(CommitterTest, StopDoesNotWaitForFlips) {
   kernel.flip_at_once = false;
   start();
   ASSERT_TRUE(committer->submit(frame(1), true));

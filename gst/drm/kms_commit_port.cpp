@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "gst/drm/kms_commit_port.h"
+
+#include <cerrno>
+
+#include <linux/dma-buf.h>
+#include <linux/sync_file.h>
+#include <sys/ioctl.h>
+
+namespace gstzc {
+namespace {
+
+// A fence that has signalled: what memory that nobody has used yet gives. None from kernels before 6.0.
+UniqueFd makeSignalledFence(const std::shared_ptr<KmsDevice> &device) {
+  auto memory = DumbBuffer::create(device, 64, 64, 32);
+  if (!memory) return {};
+  auto dmabuf = (*memory)->exportDmaBuf();
+  if (!dmabuf) return {};
+  dma_buf_export_sync_file request = {};
+  request.flags = DMA_BUF_SYNC_READ;
+  request.fd = -1;
+  int rc;
+  do rc = ioctl(dmabuf->get(), DMA_BUF_IOCTL_EXPORT_SYNC_FILE, &request);
+  while (rc != 0 && errno == EINTR);
+  UniqueFd fence(rc == 0 ? request.fd : -1);
+  if (fence.isValid() && !syncFileStatus(fence.get()).signalled()) return {};
+  return fence;
+}
+
+} // namespace
+
+KmsCommitPort::KmsCommitPort(std::shared_ptr<KmsDevice> device, const KmsSnapshot &snapshot, const Output &output)
+    : device_(std::move(device)), snapshot_(snapshot), output_(output), signalled_(makeSignalledFence(device_)) {}
+
+bool KmsCommitPort::takesInFence(const ScreenState &state) const {
+  return !state.planes.empty() && snapshot_.planes[state.planes[0].plane].properties.contains("IN_FENCE_FD");
+}
+
+int KmsCommitPort::commit(const ScreenState &state, int in_fence, UniqueFd *flipped) {
+  AtomicRequest request;
+  addState(request, snapshot_, output_, state);
+  if (in_fence >= 0) {
+    const KmsPlane &plane = snapshot_.planes[state.planes[0].plane];
+    request.set(plane.id, plane.properties, "IN_FENCE_FD", static_cast<uint64_t>(in_fence));
+  }
+  int32_t fence = -1;
+  const KmsCrtc &crtc = snapshot_.crtcs[output_.crtc];
+  request.set(crtc.id, crtc.properties, "OUT_FENCE_PTR", reinterpret_cast<uintptr_t>(&fence));
+  const int rc =
+      request.commit(device_->fd(), DRM_MODE_ATOMIC_NONBLOCK | (state.mode ? DRM_MODE_ATOMIC_ALLOW_MODESET : 0u));
+  if (rc == 0) *flipped = UniqueFd(fence);
+  return rc;
+}
+
+int64_t KmsCommitPort::flipTime(int flipped) {
+  sync_fence_info fence = {};
+  sync_file_info info = {};
+  info.num_fences = 1;
+  info.sync_fence_info = reinterpret_cast<uintptr_t>(&fence);
+  int rc;
+  do rc = ioctl(flipped, SYNC_IOC_FILE_INFO, &info);
+  while (rc != 0 && errno == EINTR);
+  if (rc != 0) return -errno;
+  if (info.status < 0) return info.status;
+  return static_cast<int64_t>(fence.timestamp_ns);
+}
+
+} // namespace gstzc
