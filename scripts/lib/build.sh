@@ -61,15 +61,25 @@ in_env () {
   if [ "$env_kind" = made ]; then (enter_root "$@"); else env CCACHE_DIR="$cache/ccache" CCACHE_NOHASHDIR=1 "$@"; fi
 }
 
-# ensure_build [asan]: configures and builds into $build; asan: a second build with AddressSanitizer and UBSan
+# ensure_build [asan|tsan|bench]: configures and builds into $build; asan, tsan: the tests with AddressSanitizer and UBSan, or
+# with ThreadSanitizer; bench: the measuring programs, optimised
 ensure_build () {
-  local options=(-Dwerror=true) stamp what=gst-zerocopy
+  local kind=${1:-} options=(-Dwerror=true) targets=() stamp what=gst-zerocopy
   [ "$env_kind" = made ] || [ -n "${CI:-}" ] || options=() # a newer compiler than ours may warn of more
-  if [ "${1:-}" = asan ]; then
-    build=$top/build/$env_kind-asan
-    options+=(-Db_sanitize=address,undefined -Db_lundef=false -Dlab=disabled)
-    what="gst-zerocopy with sanitizers"
-  fi
+  build=$top/build/$env_kind${kind:+-$kind}
+  case $kind in
+    asan)
+      options+=(-Db_sanitize=address,undefined -Db_lundef=false -Dlab=disabled)
+      what="gst-zerocopy with sanitizers" ;;
+    tsan)
+      options+=(-Db_sanitize=thread -Db_lundef=false -Dlab=disabled)
+      targets=(tsan-programs)
+      what="gst-zerocopy with ThreadSanitizer" ;;
+    bench)
+      options+=(-Dbuildtype=release -Dlab=disabled -Dbench=enabled)
+      targets=(bench-programs)
+      what="the benchmarks" ;;
+  esac
   stamp=$env_kind; [ "$env_kind" != made ] || stamp=$(root_dir)
   if [ "$(cat "$build/.made-in" 2> /dev/null)" != "$stamp" ]; then # another root: nothing in there can be trusted
     rm -rf "$build"
@@ -77,5 +87,11 @@ ensure_build () {
     step "configure $what" in_env meson setup "${options[@]}" "$build" "$top" || die "meson failed"
     printf '%s\n' "$stamp" > "$build/.made-in"
   fi
-  step "build $what" in_env meson compile -C "$build" -j "$(nproc)" || die "the build failed (its log is above)"
+  step "build $what" in_env "${no_aslr[@]}" meson compile -C "$build" -j "$(nproc)" "${targets[@]}" \
+    || die "the build failed (its log is above)"
 }
+
+# ThreadSanitizer's programs need the addresses that its shadow memory leaves over. Kernels that randomise more bits than
+# it expects (vm.mmap_rnd_bits) put libraries elsewhere; where a container forbids the switch, they have to do with what they get.
+no_aslr=()
+without_aslr () { if in_env setarch -R true 2> /dev/null; then no_aslr=(setarch -R); fi; }

@@ -6,6 +6,8 @@
 #include <future>
 #include <thread>
 
+#include "tests/support/scale.h"
+
 namespace gstzc::test {
 namespace {
 
@@ -240,7 +242,7 @@ TEST_F(States, ReconfiguringWhileTheTaskStopsHangsNobody) {
     gst_object_unref(src);
   });
   auto pushing = std::async(std::launch::async, [&] {
-    for (int i = 0; i < 3000; ++i) gst_harness_push(harness_, frame());
+    for (int i = 0; i < rounds(3000); ++i) gst_harness_push(harness_, frame());
   });
   EXPECT_EQ(pushing.wait_for(20s), std::future_status::ready) << "the streaming thread waits for a task that is paused";
   over = true;
