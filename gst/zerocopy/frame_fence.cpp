@@ -14,6 +14,7 @@ namespace gstzc {
 namespace {
 
 constexpr std::chrono::milliseconds kSlice{20}; // how late an interruption may be noticed
+constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24 * 365); // now + max() would overflow
 
 } // namespace
 
@@ -65,7 +66,15 @@ Result<FrameFences> frameFences(GstBuffer *buffer, Access access) {
   for (const SyncFile &fence : exported) all.push_back(&fence);
   auto merged = mergeFences(all);
   if (!merged) return merged.error();
-  fences.sync = merged.take();
+  if (merged->status().error == 0) {
+    fences.sync = merged.take();
+    return fences;
+  }
+  for (const SyncFile *fence : all) { // the devices behind the others may still be writing
+    auto second = fence->duplicate();
+    if (!second) return second.error();
+    if (!second->isEmpty()) fences.others.push_back(Fence::of(second.take()));
+  }
   return fences;
 }
 
@@ -79,7 +88,7 @@ Error fenceError(const FenceResult &result, std::chrono::milliseconds timeout) {
 
 Status waitForFrame(GstBuffer *buffer, Access access, std::chrono::milliseconds timeout,
                     const std::function<bool()> &interrupted) {
-  const auto deadline = FencePoller::Clock::now() + timeout;
+  const auto deadline = FencePoller::Clock::now() + std::min(timeout, kLongest);
   auto fences = frameFences(buffer, access);
   if (!fences) return fences.error();
   if (fences->none()) return Nothing{};

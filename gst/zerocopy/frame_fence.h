@@ -17,8 +17,9 @@ namespace gstzc {
 
 // What has to end before a frame may be used, as of one moment.
 struct GSTZC_API FrameFences {
-  SyncFile sync;             // everything that is a sync_file, merged; empty: nothing pending, nothing failed
-  std::vector<Fence> others; // what is none: device events, dma-bufs of old kernels
+  SyncFile sync;             // everything that is a sync_file, merged; empty: nothing pending
+  std::vector<Fence> others; // what is none: device events, dma-bufs of old kernels. Where a sync_file has failed
+                             // already, all of them one by one, because their merge would forget the error
 
   bool none() const { return sync.isEmpty() && others.empty(); }
   std::vector<Fence> take() &&; // all, for FenceWait
@@ -29,8 +30,7 @@ struct GSTZC_API FrameFences {
 GSTZC_API Result<FrameFences> frameFences(GstBuffer *buffer, Access access);
 
 // Sleeps until the frame may be used: for those who copy in a streaming thread. `interrupted` is looked at every 20 ms.
-// Errors: ETIMEDOUT, ECANCELED, or the
-// errno of the fence.
+// Errors: ETIMEDOUT, ECANCELED, or the errno of the fence.
 GSTZC_API Status waitForFrame(GstBuffer *buffer, Access access, std::chrono::milliseconds timeout,
                               const std::function<bool()> &interrupted = {});
 

@@ -3,6 +3,7 @@
 
 #include <cerrno>
 
+#include <fcntl.h>
 #include <linux/dma-buf.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
@@ -19,7 +20,7 @@ int sync(int fd, uint64_t flags) {
   dma_buf_sync request = {};
   request.flags = flags;
   int rc;
-  do rc = ioctl(fd, DMA_BUF_IOCTL_SYNC, &request);
+  do rc = ioctl(fd, DMA_BUF_IOCTL_SYNC, &request); // both errors are documented as "call again"
   while (rc != 0 && (errno == EINTR || errno == EAGAIN));
   return rc == 0 ? 0 : errno;
 }
@@ -35,9 +36,13 @@ Result<BufferId> bufferId(int fd) {
 }
 
 Result<uint64_t> fileSize(int fd) {
-  const off_t end = lseek(fd, 0, SEEK_END); // dma-bufs know SEEK_END and SEEK_SET to 0 only
-  if (end < 0) return Error{"size of descriptor " + std::to_string(fd), errno, ""};
-  lseek(fd, 0, SEEK_SET);
+  const auto failed = [&](int code) { return Error{"size of descriptor " + std::to_string(fd), code, ""}; };
+  struct stat st = {};
+  if (fstat(fd, &st) != 0) return failed(errno);
+  if (S_ISREG(st.st_mode)) return static_cast<uint64_t>(st.st_size);
+  if (!isDmaBuf(fd)) return failed(ESPIPE);
+  const off_t end = lseek(fd, 0, SEEK_END); // tells the size; a dma-buf has no position that it could move
+  if (end < 0) return failed(errno);
   return static_cast<uint64_t>(end);
 }
 
@@ -46,12 +51,12 @@ bool isDmaBuf(int fd) {
   return fstatfs(fd, &st) == 0 && static_cast<long>(st.f_type) == kDmaBufMagic;
 }
 
-DmaBufCpuScope::DmaBufCpuScope(int fd, Access access) : fd_(fd), flags_(static_cast<uint64_t>(access)) {
-  if (isDmaBuf(fd_)) {
-    error_ = sync(fd_, flags_ | DMA_BUF_SYNC_START);
-    if (error_ != 0) fd_ = -1;
-  } else {
-    fd_ = -1;
+DmaBufCpuScope::DmaBufCpuScope(int fd, Access access) : fd_(-1), flags_(static_cast<uint64_t>(access)) {
+  if (isDmaBuf(fd)) {
+    error_ = sync(fd, flags_ | DMA_BUF_SYNC_START);
+    if (error_ == 0) fd_ = fd;
+  } else if (fcntl(fd, F_GETFD) < 0) {
+    error_ = errno;
   }
 }
 

@@ -26,14 +26,17 @@ GSTZC_API Result<BufferId> bufferId(int fd);
 // True when the descriptor is a dma-buf (by its file system), false for memfds and other files.
 GSTZC_API bool isDmaBuf(int fd);
 
-// Size in bytes, of a dma-buf or any other file. Errors: EBADF; ESPIPE for what has none.
+// Size in bytes, of a dma-buf or a regular file (memfd), whose position does not move. Errors: EBADF; ESPIPE for what
+// has none.
 GSTZC_API Result<uint64_t> fileSize(int fd);
 
 // What somebody does with a buffer; the values of DMA_BUF_SYNC_*.
 enum class Access : uint32_t { Read = 1, Write = 2, ReadWrite = 3 };
 
-// Brackets CPU access through a mapping: begin (invalidate caches, wait for implicit fences) on construction, end
-// (flush) on destruction. A descriptor that is no dma-buf has no caches to care for and is left alone.
+// Brackets CPU access through a mapping: begin (invalidate caches) on construction, end (flush) on destruction. Begin
+// also waits for the implicit fences, and the kernel knows no deadline there: wait for the frame first
+// (waitForFrame()). Borrows the descriptor, which has to stay open. One that is no dma-buf has no caches to care for
+// and is left alone; one that is closed is an error (EBADF).
 class GSTZC_API DmaBufCpuScope {
 public:
   DmaBufCpuScope(int fd, Access access); // `fd` is borrowed until destruction

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <condition_variable>
 #include <csignal>
 #include <mutex>
 #include <set>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <unordered_map>
 
@@ -38,23 +40,16 @@ constexpr short awaited(Fence::Kind kind) { return kind == Fence::Kind::DmaBufId
 
 // How a fence ended whose descriptor reported `events`.
 FenceResult ended(Fence::Kind kind, int fd, const std::function<int()> &status, unsigned events) {
-  if ((events & POLLNVAL) != 0) return {FenceOutcome::Failed, EBADF, nowNs()};
   int error = 0;
   uint64_t at = 0;
-  switch (kind) {
-  case Fence::Kind::SyncFile: // that it failed shows in its status only
-    error = syncFileStatus(fd).error;
-    at = syncFileSignalTime(fd);
-    break;
-  case Fence::Kind::Event:
-    if ((events & POLLIN) == 0)
-      error = EPIPE; // hung up without a signal: its producer is gone
-    else if (status)
-      error = status();
-    break;
-  case Fence::Kind::DmaBufReady:
-  case Fence::Kind::DmaBufIdle: break;
-  }
+  if ((events & POLLNVAL) != 0)
+    error = EBADF;
+  else if ((events & static_cast<unsigned>(awaited(kind))) == 0)
+    error = EPIPE; // hung up without a signal: its producer is gone
+  else if (kind == Fence::Kind::SyncFile)
+    error = syncFileStatus(fd, &at).error; // that it failed shows in its status only
+  else if (kind == Fence::Kind::Event && status)
+    error = status();
   return {error != 0 ? FenceOutcome::Failed : FenceOutcome::Signalled, error, at != 0 ? at : nowNs()};
 }
 
@@ -116,7 +111,9 @@ public:
   void arm(Clock::time_point deadline);
   void expire(std::unique_lock<std::mutex> &lock);
   std::optional<Wait> take(WaitId id); // with the lock held
-  void finish(std::unique_lock<std::mutex> &lock, WaitId id, Wait wait, const FenceResult &result);
+  // Ends a wait that take() gave: asks how, counts it and calls back, all without the lock.
+  void finish(std::unique_lock<std::mutex> &lock, WaitId id, Wait wait,
+              const std::function<FenceResult(const Fence &)> &outcome);
 
   mutable std::mutex mutex;
   std::condition_variable finished;
@@ -128,7 +125,8 @@ public:
   WaitId next = kFirstId;
   WaitId running = 0; // its callback is being called
   bool stopping = false;
-  Counters counters;
+  uint64_t watched = 0;
+  std::atomic<uint64_t> signalled = 0, failed = 0, timed_out = 0, cancelled = 0;
 };
 
 Status FencePoller::Private::start() {
@@ -150,9 +148,15 @@ Status FencePoller::Private::start() {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_BLOCK, &all, &before);
-  thread = std::thread([this] { run(); });
+  int code = 0;
+  try {
+    thread = std::thread([this] { run(); });
+    pthread_setname_np(thread.native_handle(), "gstzc-fences");
+  } catch (const std::system_error &error) {
+    code = error.code().value();
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  pthread_setname_np(thread.native_handle(), "gstzc-fences");
+  if (code != 0) return Error{"start the thread that waits for fences", code, "The process may be out of threads"};
   return Nothing{};
 }
 
@@ -176,15 +180,17 @@ std::optional<FencePoller::Private::Wait> FencePoller::Private::take(WaitId id) 
   return wait;
 }
 
-void FencePoller::Private::finish(std::unique_lock<std::mutex> &lock, WaitId id, Wait wait, const FenceResult &result) {
+void FencePoller::Private::finish(std::unique_lock<std::mutex> &lock, WaitId id, Wait wait,
+                                  const std::function<FenceResult(const Fence &)> &outcome) {
   running = id;
-  switch (result.outcome) {
-  case FenceOutcome::Signalled: ++counters.signalled; break;
-  case FenceOutcome::Failed: ++counters.failed; break;
-  case FenceOutcome::TimedOut: ++counters.timed_out; break;
-  case FenceOutcome::Cancelled: ++counters.cancelled; break;
-  }
   lock.unlock();
+  const FenceResult result = outcome(wait.fence);
+  switch (result.outcome) {
+  case FenceOutcome::Signalled: ++signalled; break;
+  case FenceOutcome::Failed: ++failed; break;
+  case FenceOutcome::TimedOut: ++timed_out; break;
+  case FenceOutcome::Cancelled: ++cancelled; break;
+  }
   wait.done(result);
   wait = {}; // what the callback holds goes before cancel() says that it is over
   lock.lock();
@@ -194,13 +200,14 @@ void FencePoller::Private::finish(std::unique_lock<std::mutex> &lock, WaitId id,
 
 void FencePoller::Private::expire(std::unique_lock<std::mutex> &lock) {
   armed = Clock::time_point::max(); // the timer is spent
-  while (!deadlines.empty() && !stopping) {
+  // no more than there are: callbacks that wait again with a deadline in the past come after the fences
+  for (size_t left = deadlines.size(); left > 0 && !deadlines.empty() && !stopping; --left) {
     const auto [deadline, id] = *deadlines.begin();
     if (deadline > Clock::now()) break;
-    auto wait = take(id);
     // one that came in time but was not seen yet is no late one
-    const auto late = fenceNow(wait->fence);
-    finish(lock, id, std::move(*wait), late ? *late : FenceResult{FenceOutcome::TimedOut, ETIMEDOUT, nowNs()});
+    finish(lock, id, *take(id), [](const Fence &fence) {
+      return fenceNow(fence).value_or(FenceResult{FenceOutcome::TimedOut, ETIMEDOUT, nowNs()});
+    });
   }
   if (!deadlines.empty()) arm(deadlines.begin()->first);
 }
@@ -214,26 +221,23 @@ void FencePoller::Private::run() {
     lock.lock();
     bool due = false;
     for (int i = 0; i < n && !stopping; ++i) {
-      const uint64_t id = events[static_cast<size_t>(i)].data.u64;
+      const auto &event = events[static_cast<size_t>(i)];
+      const uint64_t id = event.data.u64;
       if (id == kWake) continue; // read by nobody: it is written once, to stop
       if (id == kTimer) {
         uint64_t count;
         due = read(timer.get(), &count, sizeof count) == sizeof count || due;
         continue;
       }
-      if (auto wait = take(id)) {
-        const Fence &fence = wait->fence;
-        const FenceResult result =
-            ended(fence.kind, fence.fd.get(), fence.status, events[static_cast<size_t>(i)].events);
-        finish(lock, id, std::move(*wait), result);
-      }
+      if (auto wait = take(id)) // else cancelled meanwhile
+        finish(lock, id, std::move(*wait),
+               [&](const Fence &fence) { return ended(fence.kind, fence.fd.get(), fence.status, event.events); });
     }
     if (due) expire(lock);
   }
   while (!waits.empty()) {
     const WaitId id = waits.begin()->first;
-    auto wait = take(id);
-    finish(lock, id, std::move(*wait), {FenceOutcome::Cancelled, ECANCELED, nowNs()});
+    finish(lock, id, *take(id), [](const Fence &) { return FenceResult{FenceOutcome::Cancelled, ECANCELED, nowNs()}; });
   }
 }
 
@@ -263,17 +267,18 @@ Result<FencePoller::WaitId> FencePoller::watch(Fence fence, Clock::time_point de
   p_->waits.emplace(id, Private::Wait{std::move(fence), deadline, std::move(done)});
   p_->deadlines.emplace(deadline, id);
   p_->arm(deadline);
-  ++p_->counters.watched;
+  ++p_->watched;
   return id;
 }
 
 bool FencePoller::cancel(WaitId id) {
+  if (id < kFirstId) return false;   // 0 would be mistaken for "nothing is running"
   std::optional<Private::Wait> wait; // its fence and callback go without the lock
   {
     std::unique_lock lock(p_->mutex);
     wait = p_->take(id);
     if (wait) {
-      ++p_->counters.cancelled;
+      ++p_->cancelled;
     } else if (p_->thread.get_id() != std::this_thread::get_id()) {
       p_->finished.wait(lock, [&] { return p_->running != id; });
     }
@@ -283,9 +288,7 @@ bool FencePoller::cancel(WaitId id) {
 
 FencePoller::Counters FencePoller::counters() const {
   const std::lock_guard lock(p_->mutex);
-  Counters counters = p_->counters;
-  counters.pending = p_->waits.size();
-  return counters;
+  return {p_->watched, p_->signalled, p_->failed, p_->timed_out, p_->cancelled, p_->waits.size()};
 }
 
 struct FenceWait::Shared {

@@ -19,14 +19,17 @@ namespace gstzc {
 struct Fence {
   enum class Kind {
     SyncFile,    // readable when signalled; its status tells an error
-    Event,       // an eventfd, or any descriptor that becomes readable and stays so; never read
+    Event,       // an eventfd or pipe: any descriptor that becomes readable and stays so; never read. One that hangs
+                 // up instead has failed with EPIPE
     DmaBufReady, // the dma-buf itself, until it may be read; for kernels that cannot export a sync_file. Follows fences
                  // that are added later, too
     DmaBufIdle,  // the same, until it may be written
   };
   Kind kind = Kind::Event;
   UniqueFd fd;
-  std::function<int()> status; // of an Event, called when it is readable: 0, or the errno it failed with; may be empty
+  // Of an Event, called when it is readable, by the thread that finds out and with no lock held: 0, or the errno it
+  // failed with. May be empty.
+  std::function<int()> status;
 
   static Fence of(SyncFile fence) { return {Kind::SyncFile, fence.release(), {}}; }
 };
@@ -44,11 +47,13 @@ struct FenceResult {
   uint64_t time_ns = 0; // CLOCK_MONOTONIC: when it signalled where the kernel says so, else when that was noticed
 };
 
-// How the fence stands now, without waiting. Nothing: pending.
+// How the fence stands now, without waiting. Nothing: pending. A closed descriptor has failed (EBADF), as has a
+// SyncFile that is none (ENOTTY); a file of a kind that is always ready (a memfd) has signalled.
 GSTZC_API std::optional<FenceResult> fenceNow(const Fence &fence);
 GSTZC_API std::optional<FenceResult> fenceNow(Fence::Kind kind, int fd); // borrowed, without a status of its own
 
-// One epoll thread. Thread-safe. The thread starts with the first wait.
+// One epoll thread. Thread-safe. The thread starts with the first wait, and sleeps while nothing ends. A child of
+// fork() has no such thread: only what it executes may wait.
 class GSTZC_API FencePoller {
 public:
   using Clock = std::chrono::steady_clock; // CLOCK_MONOTONIC
@@ -64,16 +69,20 @@ public:
   static FencePoller &process();
 
   FencePoller();
-  ~FencePoller(); // ends what is pending as Cancelled
+  ~FencePoller(); // ends what is pending as Cancelled; not from a callback
   FencePoller(const FencePoller &) = delete;
   FencePoller &operator=(const FencePoller &) = delete;
 
   // Takes the fence. `done` is called once, on the poller's thread and with no lock held, possibly before watch()
-  // returns; it has to be quick, and may call watch() and cancel(). Errors: a descriptor that cannot be waited for
-  // (closed, or a regular file: EBADF, EPERM), no descriptors left; then `done` is not called.
+  // returns; it has to be quick, and may call watch() and cancel(). A fence that signals before its deadline is seen to
+  // have passed is not late. A deadline in the past gives the fence one look; Clock::time_point::max() is none. Errors:
+  // a descriptor that cannot be waited for (closed: EBADF; a regular file, /dev/null: EPERM), no descriptors or threads
+  // left; then `done` is not called.
   Result<WaitId> watch(Fence fence, Clock::time_point deadline, Callback done);
 
-  // True: `done` will not be called. False: it has been; if it was running in another thread it has returned.
+  // True: `done` will not be called. False: it has been, or the id is of no wait; if it was running in another thread
+  // it has returned, so don't hold a lock that `done` takes. What was watched and `done` are destroyed before it
+  // returns.
   bool cancel(WaitId id);
 
   Counters counters() const;
@@ -84,11 +93,13 @@ private:
 };
 
 // All fences of one frame, waited for together. Destroying it ends the wait: after that `resolved` neither runs nor
-// will. So it is never destroyed with a lock held that `resolved` takes.
+// will. So it is never destroyed with a lock held that `resolved` takes; `resolved` itself may destroy it. The poller
+// lives longer.
 class GSTZC_API FenceWait {
 public:
   // `resolved` is called once, as by FencePoller::watch(); never where all are over already, which result() then says
-  // at once. It may be called before start() returns. Errors: as for watch().
+  // at once. It may be called before start() returns. Errors: as for watch(), but a descriptor that is closed or always
+  // ready is a result.
   static Result<std::unique_ptr<FenceWait>> start(std::vector<Fence> fences, FencePoller::Clock::time_point deadline,
                                                   std::function<void()> resolved,
                                                   FencePoller &poller = FencePoller::process());
@@ -97,7 +108,7 @@ public:
   FenceWait &operator=(const FenceWait &) = delete;
 
   // Nothing while any fence is pending. Else the worst: a failure, a deadline that passed, or the last signal. One
-  // failure does not end the wait for the others: they may still be written by their device.
+  // failure does not end the wait for the others: their devices may still be writing. The time of no fence at all is 0.
   std::optional<FenceResult> result() const;
 
 private:

@@ -17,12 +17,52 @@ constexpr char kMergedName[] = "gst-zerocopy";
 int ioctlRetry(int fd, unsigned long request, void *argument) {
   int rc;
   do rc = ioctl(fd, request, argument);
-  while (rc != 0 && (errno == EINTR || errno == EAGAIN));
+  while (rc != 0 && errno == EINTR);
   return rc == 0 ? 0 : errno;
 }
 
 // the kernel's word: 1 signalled, 0 active, below 0 the error
 FenceStatus toStatus(int32_t status) { return {status == 0, status < 0 ? -status : 0}; }
+
+// The fences in a sync_file, asked for with one call and without an allocation where they are few.
+class Fences {
+public:
+  int load(int fd) { // 0 or the errno
+    int code = ask(fd, few_, std::size(few_));
+    if (code == EINVAL) { // more than that, or no sync_file
+      code = ask(fd, nullptr, 0);
+      if (code != 0) return code;
+      many_.resize(info_.num_fences);
+      code = ask(fd, many_.data(), many_.size());
+    }
+    return code;
+  }
+  const char *name() const { return info_.name; }
+  // what was asked for may have become less: links of a chain go when they have signalled
+  std::span<const sync_fence_info> all() const {
+    return std::span<const sync_fence_info>(many_.empty() ? few_ : many_.data(), info_.num_fences);
+  }
+  FenceStatus status() const {
+    int error = 0;
+    for (const sync_fence_info &fence : all()) {
+      const FenceStatus status = toStatus(fence.status);
+      if (status.pending) return status;
+      if (error == 0) error = status.error;
+    }
+    return {false, error};
+  }
+
+private:
+  int ask(int fd, sync_fence_info *fences, size_t n) {
+    info_ = {};
+    info_.num_fences = static_cast<uint32_t>(n);
+    info_.sync_fence_info = reinterpret_cast<uintptr_t>(fences);
+    return ioctlRetry(fd, SYNC_IOC_FILE_INFO, &info_);
+  }
+  sync_file_info info_ = {};
+  sync_fence_info few_[8] = {};
+  std::vector<sync_fence_info> many_;
+};
 
 std::string text(const char *chars, size_t size) { return std::string(chars, strnlen(chars, size)); }
 
@@ -39,31 +79,15 @@ uint64_t SyncFileInfo::signalledAt() const {
   return last;
 }
 
-FenceStatus syncFileStatus(int fd) {
-  sync_file_info info = {};
-  const int code = ioctlRetry(fd, SYNC_IOC_FILE_INFO, &info);
-  return code == 0 ? toStatus(info.status) : FenceStatus{false, code};
-}
-
-uint64_t syncFileSignalTime(int fd) {
-  sync_fence_info few[8] = {};
-  std::vector<sync_fence_info> many;
-  std::span<sync_fence_info> fences = few;
-  sync_file_info info = {};
-  if (ioctlRetry(fd, SYNC_IOC_FILE_INFO, &info) != 0) return 0;
-  if (info.num_fences > fences.size()) {
-    many.resize(info.num_fences);
-    fences = many;
-  }
-  info.num_fences = static_cast<uint32_t>(fences.size());
-  info.sync_fence_info = reinterpret_cast<uintptr_t>(fences.data());
-  if (ioctlRetry(fd, SYNC_IOC_FILE_INFO, &info) != 0) return 0;
-  uint64_t last = 0;
-  for (const sync_fence_info &fence : fences.first(info.num_fences)) {
-    if (fence.status == 0) return 0;
-    last = std::max<uint64_t>(last, fence.timestamp_ns);
-  }
-  return last;
+FenceStatus syncFileStatus(int fd, uint64_t *signalled_ns) {
+  if (signalled_ns) *signalled_ns = 0;
+  Fences fences;
+  if (const int code = fences.load(fd); code != 0) return {false, code};
+  const FenceStatus status = fences.status();
+  if (signalled_ns && !status.pending)
+    for (const sync_fence_info &fence : fences.all())
+      *signalled_ns = std::max<uint64_t>(*signalled_ns, fence.timestamp_ns);
+  return status;
 }
 
 Result<SyncFile> SyncFile::adopt(UniqueFd fd) {
@@ -93,18 +117,11 @@ FenceStatus SyncFile::status() const { return isEmpty() ? FenceStatus{} : syncFi
 Result<SyncFileInfo> SyncFile::info() const {
   SyncFileInfo result;
   if (isEmpty()) return result;
-  sync_file_info info = {};
-  std::vector<sync_fence_info> fences;
-  int code = ioctlRetry(fd(), SYNC_IOC_FILE_INFO, &info); // asks for the number of fences, which never changes
-  if (code == 0 && info.num_fences > 0) {
-    fences.resize(info.num_fences);
-    info.sync_fence_info = reinterpret_cast<uintptr_t>(fences.data());
-    code = ioctlRetry(fd(), SYNC_IOC_FILE_INFO, &info);
-  }
-  if (code != 0) return Error{"ask for the fences of " + number(fd()), code, ""};
-  result.name = text(info.name, sizeof info.name);
-  result.status = toStatus(info.status);
-  for (const sync_fence_info &fence : fences) {
+  Fences fences;
+  if (const int code = fences.load(fd()); code != 0) return Error{"ask for the fences of " + number(fd()), code, ""};
+  result.name = text(fences.name(), sizeof sync_file_info::name);
+  result.status = fences.status();
+  for (const sync_fence_info &fence : fences.all()) {
     const FenceStatus status = toStatus(fence.status);
     result.fences.push_back({text(fence.driver_name, sizeof fence.driver_name),
                              text(fence.obj_name, sizeof fence.obj_name), status,
@@ -125,16 +142,12 @@ Status SyncFile::setDeadline(uint64_t monotonic_ns) const {
 }
 
 Result<SyncFile> mergeFences(std::span<const SyncFile *const> fences) {
-  SyncFile merged;
   const SyncFile *single = nullptr;
-  const auto failed = [&]() -> const SyncFile * {
-    for (const SyncFile *fence : fences)
-      if (fence->status().error != 0) return fence;
-    return nullptr;
-  };
-  if (const SyncFile *fence = failed()) return fence->duplicate();
+  SyncFile merged;
   for (const SyncFile *fence : fences) {
-    if (fence == single || !fence->status().pending) continue;
+    const FenceStatus status = fence->status();
+    if (status.error != 0) return fence->duplicate();
+    if (!status.pending) continue;
     if (single == nullptr) {
       single = fence;
       continue;
@@ -148,9 +161,11 @@ Result<SyncFile> mergeFences(std::span<const SyncFile *const> fences) {
     if (!both) return both.error();
     merged = both.take();
   }
-  // one that failed before it was merged is not in it
-  if (const SyncFile *fence = failed()) return fence->duplicate();
-  if (merged.isEmpty() && single != nullptr) return single->duplicate();
+  // one that failed between the question and its merge is not in it
+  for (const SyncFile *fence : fences)
+    if (fence->status().error != 0) return fence->duplicate();
+  if (single == nullptr) return SyncFile();
+  if (merged.isEmpty()) return single->duplicate();
   return merged;
 }
 

@@ -28,17 +28,18 @@ struct FenceInfo {
   uint64_t signalled_ns = 0; // CLOCK_MONOTONIC; 0 while pending
 };
 
-struct SyncFileInfo {
+struct GSTZC_API SyncFileInfo {
   std::string name;
   FenceStatus status;
   std::vector<FenceInfo> fences;
   uint64_t signalledAt() const; // of the last fence to signal, ns; 0 while any is pending
 };
 
-// Of a borrowed descriptor, for those who keep it elsewhere. What is no sync_file has failed with the errno of asking.
-GSTZC_API FenceStatus syncFileStatus(int fd);
-// When it signalled, CLOCK_MONOTONIC ns; 0 while pending, and where the kernel does not know.
-GSTZC_API uint64_t syncFileSignalTime(int fd);
+// Of a borrowed descriptor, for those who keep it elsewhere. Pending until all fences in it are over, then with the
+// first error among them: the kernel's own summary of several fences forgets errors if nobody polled before. What is no
+// sync_file has failed with the errno of asking. `signalled_ns`, if given, becomes the time of the last signal,
+// CLOCK_MONOTONIC; 0 while pending.
+GSTZC_API FenceStatus syncFileStatus(int fd, uint64_t *signalled_ns = nullptr);
 
 // Owner of one sync_file, or of none: the empty SyncFile stands for "nothing to wait for".
 class GSTZC_API SyncFile {
@@ -66,14 +67,16 @@ private:
   UniqueFd fd_;
 };
 
-// One fence that signals when all have. Fences that have signalled are left out, the same fence twice counts once, and
-// points of one timeline collapse into the last (the kernel's doing). A fence that has failed decides: the kernel's
-// merge would forget its error, so the result is that fence alone. Nothing pending and nothing failed: empty.
+// One fence that signals when all have, with an error if one fails. Fences that have signalled are left out, the same
+// fence twice counts once, and points of one timeline collapse into the last (the kernel's doing). A fence that has
+// failed before decides: the kernel's merge would forget its error, so the result is that fence alone, which says
+// nothing about the others: they may be pending still. Nothing pending and nothing failed: empty.
 GSTZC_API Result<SyncFile> mergeFences(std::span<const SyncFile *const> fences);
 
 // The fences a dma-buf has at this moment, as one that no fence added later can prolong. Read: what has to be waited
-// for before reading (its writers); Write and ReadWrite: readers too. Empty where nothing is pending. Errors: EBADF;
-// EINVAL for what is no dma-buf; ENOTTY from kernels before 6.0, where polling the dma-buf itself is what remains.
+// for before reading (its writers); Write and ReadWrite: readers too. Empty where nothing is pending: that a fence had
+// failed is not to be seen any more when it is over. Errors: EBADF; EINVAL for what is no dma-buf; ENOTTY from kernels
+// before 6.0, where polling the dma-buf itself is what remains.
 GSTZC_API Result<SyncFile> exportFence(int dmabuf, Access access);
 
 // Adds a fence to a dma-buf. Read: later writers wait for it; Write: later readers too. An empty fence adds nothing.

@@ -3,6 +3,8 @@
 
 #include <cerrno>
 
+#include <fcntl.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 
 #include <gtest/gtest.h>
@@ -45,6 +47,41 @@ TEST(DmaBufCpuScope, LeavesOtherFilesAlone) {
   EXPECT_FALSE(isDmaBuf(fd.get()));
   DmaBufCpuScope scope(fd.get(), Access::ReadWrite);
   EXPECT_TRUE(scope.ok());
+}
+
+TEST(DmaBufCpuScope, AClosedDescriptorIsAnError) {
+  for (const int fd : {-1, 100000}) {
+    DmaBufCpuScope scope(fd, Access::Read);
+    EXPECT_FALSE(scope.ok());
+    EXPECT_EQ(scope.error(), EBADF);
+  }
+}
+
+TEST(FileSize, LeavesThePositionAlone) {
+  UniqueFd fd(memfd_create("a", MFD_CLOEXEC));
+  ASSERT_EQ(ftruncate(fd.get(), 12345), 0);
+  ASSERT_EQ(lseek(fd.get(), 7, SEEK_SET), 7);
+  auto size = fileSize(fd.get());
+  ASSERT_TRUE(size) << size.error().message();
+  EXPECT_EQ(*size, 12345u);
+  EXPECT_EQ(lseek(fd.get(), 0, SEEK_CUR), 7);
+}
+
+TEST(FileSize, WhatHasNoneIsAnError) {
+  UniqueFd event(eventfd(0, EFD_CLOEXEC)), null(open("/dev/null", O_RDWR | O_CLOEXEC)),
+      folder(open("/", O_RDONLY | O_CLOEXEC));
+  int pipe[2];
+  ASSERT_EQ(pipe2(pipe, O_CLOEXEC), 0);
+  UniqueFd reader(pipe[0]), writer(pipe[1]);
+  for (const int fd : {event.get(), null.get(), folder.get(), reader.get()})
+    EXPECT_EQ(fileSize(fd).error().code, ESPIPE);
+  for (const int fd : {-1, 100000}) EXPECT_EQ(fileSize(fd).error().code, EBADF);
+}
+
+TEST(IsDmaBuf, NothingElseIs) {
+  UniqueFd memory(memfd_create("a", MFD_CLOEXEC)), event(eventfd(0, EFD_CLOEXEC)),
+      null(open("/dev/null", O_RDWR | O_CLOEXEC));
+  for (const int fd : {-1, 100000, memory.get(), event.get(), null.get()}) EXPECT_FALSE(isDmaBuf(fd));
 }
 
 } // namespace
