@@ -42,7 +42,7 @@ namespace {
 // Kept beside each memory. Sub-memories have none: their parent's counts.
 struct MemoryRecord {
   gstzc::DmaSource source;
-  gstzc::HeapTraits traits;
+  bool contiguous, cached;
   gstzc::UniqueFd memfd;
   guint64 memfd_offset;
 };
@@ -56,6 +56,9 @@ const MemoryRecord *get_record(GstMemory *memory) {
   while (memory->parent != nullptr) memory = memory->parent;
   return static_cast<MemoryRecord *>(gst_mini_object_get_qdata(GST_MINI_OBJECT_CAST(memory), record_quark()));
 }
+
+// The name of GStreamer's own GstUdmabufAllocator (1.28), whose memories are udmabufs over a memfd that it closed
+constexpr const char *kUpstreamUdmabuf = "udmabuf";
 
 void free_record(gpointer record) { delete static_cast<MemoryRecord *>(record); }
 
@@ -145,7 +148,29 @@ static void gst_zc_allocator_init(GstZcAllocator *self) {
  * Since: 0.1
  */
 GstAllocator *gst_zc_allocator_new(GstZcMemorySource source, const gchar *heap_name, GError **error) {
-  auto dma = gstzc::DmaAllocator::open(to_core(source), heap_name != nullptr ? heap_name : "system");
+  return gst_zc_allocator_new_full(source, heap_name, GST_ZC_MEMORY_NEED_ANY, error);
+}
+
+/**
+ * gst_zc_allocator_new_full:
+ * @source: where memory comes from
+ * @heap_name: (nullable): as for gst_zc_allocator_new()
+ * @need: what the devices that will use the memory can deal with
+ * @error: (nullable): return location for an error
+ *
+ * Like gst_zc_allocator_new(), for memory that meets a need. With %GST_ZC_MEMORY_NEED_CONTIGUOUS memory comes from a
+ * dma-heap that promises it by its name (or that the user named, unless it is the system heap), or from a huge page
+ * that is large enough. An allocation that cannot be contiguous fails and says what was tried.
+ *
+ * Returns: (transfer full) (nullable): the allocator
+ *
+ * Since: 0.1
+ */
+GstAllocator *gst_zc_allocator_new_full(GstZcMemorySource source, const gchar *heap_name, GstZcMemoryNeed need,
+                                        GError **error) {
+  auto dma = gstzc::DmaAllocator::open(to_core(source), heap_name != nullptr ? heap_name : "system",
+                                       need == GST_ZC_MEMORY_NEED_CONTIGUOUS ? gstzc::MemoryNeed::Contiguous
+                                                                             : gstzc::MemoryNeed::Any);
   if (!dma) {
     GstResourceError code = GST_RESOURCE_ERROR_NOT_FOUND;
     if (dma.error().code == EACCES || dma.error().code == EPERM) code = GST_RESOURCE_ERROR_NOT_AUTHORIZED;
@@ -175,6 +200,20 @@ GstAllocator *gst_zc_allocator_new(GstZcMemorySource source, const gchar *heap_n
 GstZcMemorySource gst_zc_allocator_get_source(GstZcAllocator *self) {
   g_return_val_if_fail(GST_IS_ZC_ALLOCATOR(self), GST_ZC_MEMORY_SOURCE_AUTO);
   return from_core(self->priv->dma->source());
+}
+
+/**
+ * gst_zc_allocator_get_need:
+ * @self: a #GstZcAllocator
+ *
+ * Returns: the need that all of its memories meet
+ *
+ * Since: 0.1
+ */
+GstZcMemoryNeed gst_zc_allocator_get_need(GstZcAllocator *self) {
+  g_return_val_if_fail(GST_IS_ZC_ALLOCATOR(self), GST_ZC_MEMORY_NEED_ANY);
+  return self->priv->dma->need() == gstzc::MemoryNeed::Contiguous ? GST_ZC_MEMORY_NEED_CONTIGUOUS
+                                                                  : GST_ZC_MEMORY_NEED_ANY;
 }
 
 /**
@@ -219,7 +258,8 @@ GstMemory *gst_zc_allocator_try_alloc(GstZcAllocator *self, gsize size, const Gs
 
   auto record = std::make_unique<MemoryRecord>();
   record->source = buffer->source;
-  if (buffer->source == gstzc::DmaSource::DmaHeap) record->traits = gstzc::heapTraits(self->priv->dma->heapName());
+  record->contiguous = buffer->contiguous;
+  record->cached = buffer->cached;
   record->memfd = std::move(buffer->memfd);
   record->memfd_offset = buffer->memfd_offset;
 
@@ -270,17 +310,37 @@ GstZcMemorySource gst_zc_memory_get_source(GstMemory *memory) {
 
 /**
  * gst_zc_memory_get_traits:
- * @memory: a memory for which gst_is_zc_memory() holds
+ * @memory: a #GstMemory
  *
- * Returns: what is promised of it
+ * Returns: what is promised of it; nothing of memory that neither a #GstZcAllocator made nor GStreamer's
+ *   GstUdmabufAllocator (since 1.28)
  *
  * Since: 0.1
  */
 GstZcMemoryTraits gst_zc_memory_get_traits(GstMemory *memory) {
-  g_return_val_if_fail(gst_is_zc_memory(memory), static_cast<GstZcMemoryTraits>(0));
+  g_return_val_if_fail(memory != nullptr, static_cast<GstZcMemoryTraits>(0));
+  if (!gst_is_zc_memory(memory)) {
+    const bool udmabuf = GST_IS_DMABUF_ALLOCATOR(memory->allocator) && gst_memory_is_type(memory, kUpstreamUdmabuf);
+    return udmabuf ? GST_ZC_MEMORY_TRAIT_CACHED : static_cast<GstZcMemoryTraits>(0);
+  }
   const MemoryRecord *record = get_record(memory);
-  return static_cast<GstZcMemoryTraits>((record->traits.contiguous ? GST_ZC_MEMORY_TRAIT_CONTIGUOUS : 0) |
-                                        (record->traits.cached ? GST_ZC_MEMORY_TRAIT_CACHED : 0));
+  return static_cast<GstZcMemoryTraits>((record->contiguous ? GST_ZC_MEMORY_TRAIT_CONTIGUOUS : 0) |
+                                        (record->cached ? GST_ZC_MEMORY_TRAIT_CACHED : 0));
+}
+
+/**
+ * gst_zc_memory_get_numa_node:
+ * @memory: a memory for which gst_is_zc_memory() holds
+ *
+ * Returns: the NUMA node on which its first page lies; -1 where the kernel does not say, which is the case for
+ * dma-heaps
+ *
+ * Since: 0.1
+ */
+gint gst_zc_memory_get_numa_node(GstMemory *memory) {
+  g_return_val_if_fail(gst_is_zc_memory(memory), -1);
+  const MemoryRecord *record = get_record(memory);
+  return record->memfd.isValid() ? gstzc::numaNode(record->memfd.get(), record->memfd_offset) : -1;
 }
 
 /**

@@ -5,6 +5,7 @@
 #include <gst/allocators/allocators.h>
 #include <gst/gst.h>
 
+#include "gst/zerocopy/gstzcmemoryneed.h"
 #include "gst/zerocopy/gstzcprelude.h"
 
 G_BEGIN_DECLS
@@ -63,13 +64,17 @@ GSTZC_API GType gst_zc_memory_source_get_type(void);
 GSTZC_API GType gst_zc_allocator_get_type(void);
 
 GSTZC_API GstAllocator *gst_zc_allocator_new(GstZcMemorySource source, const gchar *heap_name, GError **error);
+GSTZC_API GstAllocator *gst_zc_allocator_new_full(GstZcMemorySource source, const gchar *heap_name,
+                                                  GstZcMemoryNeed need, GError **error);
 GSTZC_API GstZcMemorySource gst_zc_allocator_get_source(GstZcAllocator *self);
+GSTZC_API GstZcMemoryNeed gst_zc_allocator_get_need(GstZcAllocator *self);
 GSTZC_API GstMemory *gst_zc_allocator_try_alloc(GstZcAllocator *self, gsize size, const GstAllocationParams *params,
                                                 GError **error);
 
 GSTZC_API gboolean gst_is_zc_memory(GstMemory *memory);
 GSTZC_API GstZcMemorySource gst_zc_memory_get_source(GstMemory *memory);
 GSTZC_API GstZcMemoryTraits gst_zc_memory_get_traits(GstMemory *memory);
+GSTZC_API gint gst_zc_memory_get_numa_node(GstMemory *memory);
 GSTZC_API gint gst_zc_memory_get_memfd(GstMemory *memory, guint64 *offset);
 
 G_DEFINE_AUTOPTR_CLEANUP_FUNC(GstZcAllocator, gst_object_unref)

@@ -12,13 +12,18 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
+#include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include <gst/allocators/allocators.h>
 
+#include "gst/zerocopy/frame_fence.h"
 #include "gst/zerocopy/frame_layout.h"
 #include "gst/zerocopy/gstzcallocator.h"
+#include "gst/zerocopy/held_buffers.h"
 
 GST_DEBUG_CATEGORY_STATIC(gst_zc_pool_debug);
 #define GST_CAT_DEFAULT gst_zc_pool_debug
@@ -44,10 +49,26 @@ struct GstZcPoolPrivate {
   GstVideoAlignment alignment = {};
   std::string last_error;
 
-  std::atomic<guint64> allocated{0};
+  std::atomic<guint64> allocated{0}, delayed{0}, discarded{0};
+  std::atomic<GstClockTime> fence_timeout{GST_ZC_POOL_DEFAULT_FENCE_TIMEOUT};
+  std::optional<gstzc::HeldBuffers> held; // as long as the pool lives
 };
 
 namespace {
+
+// What devices still do with a buffer that is released. Stands on the buffer between its reset, which takes off the
+// metas that tell, and its release.
+struct Pending {
+  std::vector<gstzc::Fence> fences;
+  bool broken = false; // nobody can tell
+};
+
+GQuark pending_quark() {
+  static GQuark quark = g_quark_from_static_string("gst-zc-pool-pending");
+  return quark;
+}
+
+void free_pending(gpointer pending) { delete static_cast<Pending *>(pending); }
 
 bool is_power_of_two(guint n) { return n != 0 && (n & (n - 1)) == 0; }
 
@@ -66,6 +87,17 @@ void stride_masks(const GstVideoInfo *info, guint align, guint masks[GST_VIDEO_M
     }
     masks[p] = is_power_of_two(bytes) ? bytes - 1 : align - 1;
   }
+}
+
+// A user's allocator is taken if it makes dma-bufs; elements that know nothing of them pass their default one, or none.
+bool usable(GstAllocator *allocator) {
+  return allocator != nullptr && GST_IS_DMABUF_ALLOCATOR(allocator) &&
+         !GST_OBJECT_FLAG_IS_SET(allocator, GST_ALLOCATOR_FLAG_CUSTOM_ALLOC);
+}
+
+GstZcMemoryNeed need_of(GstAllocator *allocator) {
+  return GST_IS_ZC_ALLOCATOR(allocator) ? gst_zc_allocator_get_need(GST_ZC_ALLOCATOR(allocator))
+                                        : GST_ZC_MEMORY_NEED_ANY;
 }
 
 void merge_alignment(GstVideoAlignment *into, const GstVideoAlignment *other) {
@@ -118,10 +150,7 @@ static gboolean gst_zc_pool_set_config(GstBufferPool *pool, GstStructure *config
   GstAllocationParams params;
   gst_allocation_params_init(&params);
   gst_buffer_pool_config_get_allocator(config, &allocator, &params);
-  // a user's allocator is taken if it makes dma-bufs; elements that know nothing of them pass their default one, or
-  // none
-  if (allocator == nullptr || !GST_IS_DMABUF_ALLOCATOR(allocator) ||
-      GST_OBJECT_FLAG_IS_SET(allocator, GST_ALLOCATOR_FLAG_CUSTOM_ALLOC))
+  if (!usable(allocator) || need_of(allocator) < need_of(self->priv->own_allocator))
     allocator = self->priv->own_allocator;
 
   std::lock_guard guard(self->priv->lock);
@@ -190,6 +219,64 @@ static GstFlowReturn gst_zc_pool_alloc_buffer(GstBufferPool *pool, GstBuffer **b
   return GST_FLOW_OK;
 }
 
+static gboolean gst_zc_pool_start(GstBufferPool *pool) {
+  if (GST_BUFFER_POOL_CLASS(parent_class)->start(pool)) return TRUE;
+  GST_BUFFER_POOL_CLASS(parent_class)->stop(pool); // the buffers before the one that failed would leak
+  return FALSE;
+}
+
+static gboolean gst_zc_pool_stop(GstBufferPool *pool) {
+  // what is held is neither with a user nor with the parent, which has to have all of them to stop
+  GST_ZC_POOL(pool)->priv->held->takeBack();
+  return GST_BUFFER_POOL_CLASS(parent_class)->stop(pool);
+}
+
+static void gst_zc_pool_reset_buffer(GstBufferPool *pool, GstBuffer *buffer) {
+  // other memory than it was allocated with: it will be freed, which needs no waiting
+  if (!GST_BUFFER_FLAG_IS_SET(buffer, GST_BUFFER_FLAG_TAG_MEMORY)) {
+    auto fences = gstzc::frameFences(buffer, gstzc::Access::ReadWrite);
+    if (!fences) GST_WARNING_OBJECT(pool, "%s", fences.error().message().c_str());
+    if (!fences || !fences->none()) {
+      auto pending = std::make_unique<Pending>();
+      pending->broken = !fences;
+      if (fences) pending->fences = std::move(*fences).take();
+      gst_mini_object_set_qdata(GST_MINI_OBJECT_CAST(buffer), pending_quark(), pending.release(), free_pending);
+    }
+  }
+  GST_BUFFER_POOL_CLASS(parent_class)->reset_buffer(pool, buffer);
+}
+
+// To the parent, which puts it into its queue, or frees it because its memory is said to have changed.
+static void give_back(GstZcPool *self, GstBuffer *buffer, bool intact) {
+  if (!intact) {
+    ++self->priv->discarded;
+    GST_BUFFER_FLAG_SET(buffer, GST_BUFFER_FLAG_TAG_MEMORY);
+  }
+  GST_BUFFER_POOL_CLASS(parent_class)->release_buffer(GST_BUFFER_POOL_CAST(self), buffer);
+}
+
+static void gst_zc_pool_release_buffer(GstBufferPool *pool, GstBuffer *buffer) {
+  GstZcPool *self = GST_ZC_POOL(pool);
+  const std::unique_ptr<Pending> pending(
+      static_cast<Pending *>(gst_mini_object_steal_qdata(GST_MINI_OBJECT_CAST(buffer), pending_quark())));
+  if (!pending || pending->broken) {
+    give_back(self, buffer, !pending);
+    return;
+  }
+  ++self->priv->delayed;
+  // far enough for "never", without overflow
+  const GstClockTime timeout = std::min<GstClockTime>(self->priv->fence_timeout, 24 * 3600 * GST_SECOND);
+  self->priv->held->hold(buffer, std::move(pending->fences), std::chrono::nanoseconds(timeout));
+}
+
+static void on_fences_over(GstZcPool *self, GstBuffer *buffer, const gstzc::FenceResult &result) {
+  const bool over = result.outcome == gstzc::FenceOutcome::Signalled;
+  const bool stopping = result.outcome == gstzc::FenceOutcome::Cancelled;
+  if (!over && !stopping)
+    GST_WARNING_OBJECT(self, "frame given up that a device used when it was released: %s", std::strerror(result.error));
+  give_back(self, buffer, over || stopping);
+}
+
 static void gst_zc_pool_finalize(GObject *object) {
   GstZcPool *self = GST_ZC_POOL(object);
   gst_clear_object(&self->priv->allocator);
@@ -203,11 +290,17 @@ static void gst_zc_pool_class_init(GstZcPoolClass *klass) {
   GST_BUFFER_POOL_CLASS(klass)->get_options = gst_zc_pool_get_options;
   GST_BUFFER_POOL_CLASS(klass)->set_config = gst_zc_pool_set_config;
   GST_BUFFER_POOL_CLASS(klass)->alloc_buffer = gst_zc_pool_alloc_buffer;
+  GST_BUFFER_POOL_CLASS(klass)->start = gst_zc_pool_start;
+  GST_BUFFER_POOL_CLASS(klass)->stop = gst_zc_pool_stop;
+  GST_BUFFER_POOL_CLASS(klass)->reset_buffer = gst_zc_pool_reset_buffer;
+  GST_BUFFER_POOL_CLASS(klass)->release_buffer = gst_zc_pool_release_buffer;
 }
 
 static void gst_zc_pool_init(GstZcPool *self) {
   self->priv = new GstZcPoolPrivate;
   gst_video_alignment_reset(&self->priv->least);
+  self->priv->held.emplace(
+      [self](GstBuffer *buffer, const gstzc::FenceResult &result) { on_fences_over(self, buffer, result); });
 }
 
 /**
@@ -260,6 +353,59 @@ void gst_zc_pool_set_alignment(GstZcPool *self, const GstVideoAlignment *alignme
 guint64 gst_zc_pool_get_n_allocated(GstZcPool *self) {
   g_return_val_if_fail(GST_IS_ZC_POOL(self), 0);
   return self->priv->allocated;
+}
+
+/**
+ * gst_zc_pool_set_fence_timeout:
+ * @self: a #GstZcPool
+ * @timeout: how long a released buffer may stay in use by devices until it is given up
+ *
+ * %GST_ZC_POOL_DEFAULT_FENCE_TIMEOUT unless set. Counts for buffers that are released from now on.
+ *
+ * Since: 0.1
+ */
+void gst_zc_pool_set_fence_timeout(GstZcPool *self, GstClockTime timeout) {
+  g_return_if_fail(GST_IS_ZC_POOL(self));
+  self->priv->fence_timeout = timeout;
+}
+
+/**
+ * gst_zc_pool_get_n_delayed:
+ * @self: a #GstZcPool
+ *
+ * Returns: how many times a released buffer was held back because a device still used it
+ *
+ * Since: 0.1
+ */
+guint64 gst_zc_pool_get_n_delayed(GstZcPool *self) {
+  g_return_val_if_fail(GST_IS_ZC_POOL(self), 0);
+  return self->priv->delayed;
+}
+
+/**
+ * gst_zc_pool_get_n_discarded:
+ * @self: a #GstZcPool
+ *
+ * Returns: how many buffers were freed instead of recycled because a device failed or did not come to an end
+ *
+ * Since: 0.1
+ */
+guint64 gst_zc_pool_get_n_discarded(GstZcPool *self) {
+  g_return_val_if_fail(GST_IS_ZC_POOL(self), 0);
+  return self->priv->discarded;
+}
+
+/**
+ * gst_zc_pool_get_n_held:
+ * @self: a #GstZcPool
+ *
+ * Returns: how many buffers are held back at this moment
+ *
+ * Since: 0.1
+ */
+guint gst_zc_pool_get_n_held(GstZcPool *self) {
+  g_return_val_if_fail(GST_IS_ZC_POOL(self), 0);
+  return static_cast<guint>(self->priv->held->size());
 }
 
 /**

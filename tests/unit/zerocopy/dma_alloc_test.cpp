@@ -28,6 +28,7 @@ protected:
     nodes.udmabuf = folder + "/udmabuf";
     nodes.heaps = folder + "/heaps";
     nodes.udmabuf_limit = folder + "/limit";
+    nodes.huge_pages = folder + "/hugepages";
   }
   void TearDown() override { std::filesystem::remove_all(folder); }
   void touch(const std::string &path, const std::string &text = "") { std::ofstream(path) << text; }
@@ -69,7 +70,7 @@ TEST(DmaAlloc, AbsurdSizesAreErrors) {
 }
 
 TEST_F(FakeNodes, AutoNamesBothNodesErrnoAndRemedy) {
-  auto allocator = DmaAllocator::open(DmaSource::Auto, "system", nodes);
+  auto allocator = DmaAllocator::open(DmaSource::Auto, "system", MemoryNeed::Any, nodes);
   ASSERT_FALSE(allocator.ok()) << "a plain memfd is never chosen by itself";
   const std::string text = allocator.error().message();
   EXPECT_TRUE(has(text, nodes.udmabuf + ": No such file or directory (2)")) << text;
@@ -82,11 +83,11 @@ TEST_F(FakeNodes, WrongHeapNameListsTheHeapsThatExist) {
   std::filesystem::create_directory(nodes.heaps);
   touch(nodes.heaps + "/system");
   touch(nodes.heaps + "/linux,cma");
-  auto allocator = DmaAllocator::open(DmaSource::DmaHeap, "sytsem", nodes);
+  auto allocator = DmaAllocator::open(DmaSource::DmaHeap, "sytsem", MemoryNeed::Any, nodes);
   ASSERT_FALSE(allocator.ok());
   EXPECT_TRUE(has(allocator.error().message(), "heaps linux,cma, system")) << allocator.error().message();
   for (const char *name : {"", "..", "../udmabuf"}) {
-    allocator = DmaAllocator::open(DmaSource::DmaHeap, name, nodes);
+    allocator = DmaAllocator::open(DmaSource::DmaHeap, name, MemoryNeed::Any, nodes);
     ASSERT_FALSE(allocator.ok()) << name;
     EXPECT_EQ(allocator.error().code, EINVAL);
   }
@@ -96,7 +97,7 @@ TEST_F(FakeNodes, NoPermissionIsNotAMissingModule) {
   if (geteuid() == 0) GTEST_SKIP() << "root may open everything";
   touch(nodes.udmabuf);
   chmod(nodes.udmabuf.c_str(), 0);
-  auto allocator = DmaAllocator::open(DmaSource::Udmabuf, "", nodes);
+  auto allocator = DmaAllocator::open(DmaSource::Udmabuf, "", MemoryNeed::Any, nodes);
   ASSERT_FALSE(allocator.ok());
   EXPECT_EQ(allocator.error().code, EACCES);
   EXPECT_TRUE(has(allocator.error().message(), "group")) << allocator.error().message();
@@ -105,7 +106,7 @@ TEST_F(FakeNodes, NoPermissionIsNotAMissingModule) {
 
 TEST_F(FakeNodes, OneNodeIsEnoughForAuto) {
   touch(nodes.udmabuf);
-  auto allocator = DmaAllocator::open(DmaSource::Auto, "system", nodes);
+  auto allocator = DmaAllocator::open(DmaSource::Auto, "system", MemoryNeed::Any, nodes);
   ASSERT_TRUE(allocator.ok()) << allocator.error().message();
   auto buffer = allocator->alloc(4096);
   ASSERT_FALSE(buffer.ok()) << "a regular file is no driver";
@@ -117,7 +118,7 @@ TEST_F(FakeNodes, AutoTriesTheHeapAfterUdmabufAndReportsBoth) {
   touch(nodes.udmabuf);
   std::filesystem::create_directory(nodes.heaps);
   touch(nodes.heaps + "/system");
-  auto allocator = DmaAllocator::open(DmaSource::Auto, "system", nodes);
+  auto allocator = DmaAllocator::open(DmaSource::Auto, "system", MemoryNeed::Any, nodes);
   ASSERT_TRUE(allocator.ok()) << allocator.error().message();
   auto buffer = allocator->alloc(4096);
   ASSERT_FALSE(buffer.ok());
@@ -125,7 +126,90 @@ TEST_F(FakeNodes, AutoTriesTheHeapAfterUdmabufAndReportsBoth) {
   EXPECT_TRUE(has(buffer.error().message(), "from dma-heap system")) << buffer.error().message();
 }
 
+// ---- contiguous memory ----
+
+TEST_F(FakeNodes, ContiguousFromTheSystemHeapIsRefusedWithTheHeapsThatAre) {
+  std::filesystem::create_directory(nodes.heaps);
+  for (const char *name : {"/system", "/linux,cma", "/reserved"}) touch(nodes.heaps + name);
+  auto allocator = DmaAllocator::open(DmaSource::DmaHeap, "system", MemoryNeed::Contiguous, nodes);
+  ASSERT_FALSE(allocator.ok());
+  EXPECT_TRUE(has(allocator.error().message(), "contiguous heaps linux,cma, reserved")) << allocator.error().message();
+  // what a heap with a name of its own is the user knows
+  touch(nodes.heaps + "/camera");
+  EXPECT_TRUE(DmaAllocator::open(DmaSource::DmaHeap, "camera", MemoryNeed::Contiguous, nodes).ok());
+}
+
+TEST_F(FakeNodes, ContiguousAutoSaysAllThatItTried) {
+  auto none = DmaAllocator::open(DmaSource::Auto, "system", MemoryNeed::Contiguous, nodes);
+  ASSERT_FALSE(none.ok());
+  EXPECT_TRUE(has(none.error().message(), "no contiguous heap")) << none.error().message();
+  EXPECT_TRUE(has(none.error().message(), "open " + nodes.udmabuf)) << none.error().message();
+
+  touch(nodes.udmabuf);
+  std::filesystem::create_directory(nodes.heaps);
+  touch(nodes.heaps + "/system");
+  auto allocator = DmaAllocator::open(DmaSource::Auto, "system", MemoryNeed::Contiguous, nodes);
+  ASSERT_TRUE(allocator.ok()) << allocator.error().message();
+  auto buffer = allocator->alloc(5000);
+  ASSERT_FALSE(buffer.ok()) << "scattered memory is no choice";
+  EXPECT_TRUE(has(buffer.error().message(), "CONFIG_HUGETLBFS")) << buffer.error().message();
+  EXPECT_TRUE(has(buffer.error().message(), "no contiguous heap")) << buffer.error().message();
+  EXPECT_FALSE(has(buffer.error().message(), "dma-heap system")) << buffer.error().message();
+
+  touch(nodes.heaps + "/linux,cma");
+  std::filesystem::create_directories(nodes.huge_pages + "/hugepages-2048kB");
+  allocator = DmaAllocator::open(DmaSource::Auto, "system", MemoryNeed::Contiguous, nodes);
+  ASSERT_TRUE(allocator.ok()) << allocator.error().message();
+  buffer = allocator->alloc(3 << 20);
+  ASSERT_FALSE(buffer.ok());
+  EXPECT_TRUE(has(buffer.error().message(), "3145728 bytes in one huge page of 2 MiB")) << buffer.error().message();
+  EXPECT_TRUE(has(buffer.error().message(), "from dma-heap linux,cma")) << buffer.error().message();
+}
+
+TEST_F(FakeNodes, TheNamedContiguousHeapIsTriedBeforeHugePages) {
+  touch(nodes.udmabuf);
+  std::filesystem::create_directory(nodes.heaps);
+  touch(nodes.heaps + "/linux,cma");
+  auto allocator = DmaAllocator::open(DmaSource::Auto, "linux,cma", MemoryNeed::Contiguous, nodes);
+  ASSERT_TRUE(allocator.ok()) << allocator.error().message();
+  const std::string text = allocator->alloc(4096).error().message();
+  EXPECT_LT(text.find("linux,cma"), text.find("huge pages")) << text;
+}
+
+// With free huge pages of the machine it works, without it says how to get some
+TEST(DmaAlloc, ContiguousMemfdIsOneHugePage) {
+  auto allocator = DmaAllocator::open(DmaSource::Memfd, "", MemoryNeed::Contiguous).take();
+  auto buffer = allocator.alloc(5000);
+  if (!buffer) {
+    EXPECT_TRUE(has(buffer.error().message(), "nr_hugepages") || has(buffer.error().message(), "CONFIG_HUGETLBFS"))
+        << buffer.error().message();
+    GTEST_SKIP() << "no free huge page";
+  }
+  EXPECT_TRUE(buffer->contiguous);
+  struct stat st = {};
+  ASSERT_EQ(fstat(buffer->fd.get(), &st), 0);
+  EXPECT_EQ(static_cast<size_t>(st.st_size), buffer->size);
+  EXPECT_EQ(static_cast<size_t>(st.st_blksize), buffer->size);
+}
+
+TEST_F(FakeNodes, ScatteredMemoryTakesUdmabuf) {
+  std::filesystem::create_directory(nodes.heaps);
+  touch(nodes.heaps + "/system");
+  auto buffer = DmaAllocator::open(DmaSource::Auto, "system", MemoryNeed::Any, nodes)->allocScattered();
+  ASSERT_FALSE(buffer.ok());
+  EXPECT_EQ(buffer.error().code, ENODEV);
+}
+
+TEST(DmaAlloc, NumaNodeOfWhatHasNone) {
+  EXPECT_EQ(numaNode(-1, 0), -1);
+  const UniqueFd null(open("/dev/null", O_RDWR | O_CLOEXEC));
+  EXPECT_EQ(numaNode(null.get(), 0), -1);
+}
+
 TEST(DmaAlloc, HeapNamesPromise) {
+  EXPECT_TRUE(heapTraits("system").scattered);
+  EXPECT_FALSE(heapTraits("linux,cma").scattered);
+  EXPECT_FALSE(heapTraits("camera").scattered || heapTraits("camera").contiguous);
   EXPECT_FALSE(heapTraits("system").contiguous);
   EXPECT_TRUE(heapTraits("system").cached);
   EXPECT_TRUE(heapTraits("linux,cma").contiguous);
