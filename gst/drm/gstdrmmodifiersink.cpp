@@ -34,6 +34,7 @@
 #include "gst/drm/gstzcdumbpool.h"
 #include "gst/zerocopy/frame_copy.h"
 #include "gst/zerocopy/frame_layout.h"
+#include "gst/zerocopy/gstzcmemoryneed.h"
 
 GST_DEBUG_CATEGORY_STATIC(gst_drm_modifier_sink_debug);
 #define GST_CAT_DEFAULT gst_drm_modifier_sink_debug
@@ -455,10 +456,18 @@ static gboolean gst_drm_modifier_sink_propose_allocation(GstBaseSink *sink, GstQ
   if (!parsed) return FALSE;
 
   gst_query_add_allocation_meta(query, GST_VIDEO_META_API_TYPE, nullptr);
+  // A producer of dma-bufs has better memory than ours (cached, of its own device) unless we may be unable to import
+  // it.
+  bool keeps_its_own = false;
+  if (parsed->memory == MemoryKind::DmaBuf) {
+    const ForeignMemory foreign = device->foreignMemory();
+    keeps_its_own = foreign == ForeignMemory::Any;
+    gst_query_add_zc_memory_need(
+        query, foreign == ForeignMemory::Contiguous ? GST_ZC_MEMORY_NEED_CONTIGUOUS : GST_ZC_MEMORY_NEED_ANY,
+        (device->path() + " (" + device->driver() + ")").c_str());
+  }
   auto size = static_cast<guint>(GST_VIDEO_INFO_SIZE(&parsed->info));
   GstBufferPool *pool = nullptr;
-  // A producer of dma-bufs has better memory than ours (cached, of its own device) unless we could not import it.
-  const bool keeps_its_own = parsed->memory == MemoryKind::DmaBuf && device->takesForeignMemory();
   if (need_pool && parsed->linear() && size > 0 && !keeps_its_own) {
     // not configured: whether it can deal with GstVideoMeta is the user's to say
     if (auto bytes = dumbFrameSize(device, parsed->info)) {

@@ -206,17 +206,20 @@ Status KmsDevice::prepare() {
   return Nothing{};
 }
 
-bool KmsDevice::takesForeignMemory() const {
+ForeignMemory KmsDevice::foreignMemory() const {
   std::call_once(foreign_once_, [this] {
-    auto allocator = DmaAllocator::open(DmaSource::Auto, "system");
-    if (!allocator) return;
-    auto page = allocator->alloc(1);
-    uint32_t handle = 0;
-    if (!page || drmPrimeFDToHandle(memoryFd(), page->fd.get(), &handle) != 0) return;
-    takes_foreign_ = true;
-    drmCloseBufferHandle(memoryFd(), handle); // of a new buffer: nobody else has this handle
+    const auto imports = [this](const Result<DmaBuffer> &buffer) {
+      uint32_t handle = 0;
+      if (!buffer || drmPrimeFDToHandle(memoryFd(), buffer->fd.get(), &handle) != 0) return false;
+      drmCloseBufferHandle(memoryFd(), handle); // of a new buffer: nobody else has this handle
+      return true;
+    };
+    const auto allocator = DmaAllocator::open(DmaSource::Auto, "system");
+    if (!allocator || !imports(allocator->alloc(1))) return;
+    const auto scattered = allocator->allocScattered();
+    foreign_ = !scattered || imports(scattered) ? ForeignMemory::Any : ForeignMemory::Contiguous;
   });
-  return takes_foreign_;
+  return foreign_;
 }
 
 Result<KmsSnapshot> KmsDevice::snapshot(Outputs outputs) const {

@@ -12,6 +12,8 @@
 
 namespace gstzc {
 
+enum class ForeignMemory { None, Contiguous, Any };
+
 // Two open files of the same device: `fd` is master and commits; `memoryFd` owns what we make (GEM handles,
 // framebuffers). They are one where we opened the device. Where the application gave a descriptor its open file is
 // shared with us, and a GEM handle closed there could be one that the application holds for the same dma-buf: so memory
@@ -35,9 +37,9 @@ public:
   const std::string &path() const { return path_; }
   const std::string &driver() const { return driver_; }
 
-  // Whether memory of other exporters can be imported: tried once, with a page of udmabuf or of a dma-heap. False also
-  // where no such page is to be had.
-  bool takesForeignMemory() const;
+  // What memory of other exporters can be imported: tried once, with small buffers of udmabuf or of a dma-heap. None
+  // also where no such buffer is to be had; Any where there is no udmabuf to make a scattered one with.
+  ForeignMemory foreignMemory() const;
 
   // Lets others become master where it was us who did; for users of its memory the device works on.
   void dropMaster();
@@ -56,7 +58,7 @@ private:
   bool became_master_ = false; // by us, not by the application before
   std::string path_, driver_;
   mutable std::once_flag foreign_once_;
-  mutable bool takes_foreign_ = false;
+  mutable ForeignMemory foreign_ = ForeignMemory::None;
 };
 
 // Properties of one KMS object with their present values.
