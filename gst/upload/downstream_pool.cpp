@@ -52,6 +52,8 @@ void DownstreamWishes::reset() {
   gst_video_alignment_reset(&alignment_);
   g_clear_pointer(&meta_params_, gst_structure_free);
   gst_allocation_params_init(&params_);
+  need_ = GST_ZC_MEMORY_NEED_ANY;
+  need_by_.clear();
 }
 
 void DownstreamWishes::read(GstQuery *query, bool want_pool, GstCaps *in_caps, const FrameCaps &in, GstCaps *out_caps,
@@ -60,6 +62,10 @@ void DownstreamWishes::read(GstQuery *query, bool want_pool, GstCaps *in_caps, c
   const PoolUse previous_use = use_;
   pool_ = nullptr;
   reset();
+
+  const gchar *who = nullptr;
+  need_ = gst_query_parse_zc_memory_need(query, &who);
+  need_by_ = who != nullptr ? who : "The element downstream";
 
   guint index = 0;
   if (gst_query_find_allocation_meta(query, GST_VIDEO_META_API_TYPE, &index)) {

@@ -2,10 +2,13 @@
 // What the element downstream wishes for its memory, and whether its pool can serve ours.
 #pragma once
 
+#include <string>
+
 #include <gst/gst.h>
 #include <gst/video/video.h>
 
 #include "gst/zerocopy/frame_layout.h"
+#include "gst/zerocopy/gstzcmemoryneed.h"
 
 namespace gstzc {
 
@@ -39,6 +42,8 @@ public:
   const GstVideoAlignment &alignment() const { return alignment_; }
   const GstStructure *metaParams() const { return meta_params_; } // of GstVideoMeta, may be null
   const GstAllocationParams &params() const { return params_; }
+  GstZcMemoryNeed need() const { return need_; }         // of our memory; a pool of theirs meets it
+  const std::string &needBy() const { return need_by_; } // for error messages
 
 private:
   GstBufferPool *pool_ = nullptr;
@@ -47,6 +52,8 @@ private:
   GstVideoAlignment alignment_;
   GstStructure *meta_params_ = nullptr;
   GstAllocationParams params_;
+  GstZcMemoryNeed need_ = GST_ZC_MEMORY_NEED_ANY;
+  std::string need_by_;
 };
 
 // Configures an inactive pool for frames of `caps`, with GstVideoMeta where it can. `allocator` null: what the pool

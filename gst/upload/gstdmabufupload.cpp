@@ -49,9 +49,12 @@ struct Settings {
   guint stride_align = GST_ZC_DEFAULT_STRIDE_ALIGN;
 };
 
+struct PoolCounts {
+  guint64 buffers = 0, delayed = 0, discarded = 0;
+};
+
 struct Stats {
   std::atomic<guint64> frames{0}, passed{0}, copies{0}, bytes_copied{0};
-  std::atomic<guint64> old_pool_buffers{0}; // of pools that are gone
 };
 
 struct Upload {
@@ -59,6 +62,7 @@ struct Upload {
 
   // streaming thread (and start/stop, when there is none)
   GstAllocator *allocator = nullptr; // null: `open_error` says why
+  GstZcMemoryNeed allocator_need = GST_ZC_MEMORY_NEED_ANY;
   std::string open_error;
   GstResourceError open_code = GST_RESOURCE_ERROR_NOT_FOUND;
   FrameCaps in, out;
@@ -69,14 +73,31 @@ struct Upload {
   std::mutex pools_lock;              // of the pointers below: properties and state changes look at them
   GstBufferPool *offered = nullptr;   // our pool that upstream was offered last
   GstBufferPool *copy_pool = nullptr; // active, for frames that have to be copied: ours or downstream's
+  PoolCounts old_pools;               // of pools that are gone
 
   Stats stats;
 };
 
 enum { PROP_0, PROP_MEMORY, PROP_HEAP_NAME, PROP_STRIDE_ALIGN, PROP_STATS };
 
-guint64 pool_buffers(GstBufferPool *pool) {
-  return pool != nullptr && GST_IS_ZC_POOL(pool) ? gst_zc_pool_get_n_allocated(GST_ZC_POOL(pool)) : 0;
+void add_counts(PoolCounts *counts, GstBufferPool *pool) {
+  if (pool == nullptr || !GST_IS_ZC_POOL(pool)) return;
+  counts->buffers += gst_zc_pool_get_n_allocated(GST_ZC_POOL(pool));
+  counts->delayed += gst_zc_pool_get_n_delayed(GST_ZC_POOL(pool));
+  counts->discarded += gst_zc_pool_get_n_discarded(GST_ZC_POOL(pool));
+}
+
+// False for memory that is known not to meet the need. Of other memory its device tells.
+bool meets_need(GstBuffer *buffer, GstZcMemoryNeed need) {
+  if (need == GST_ZC_MEMORY_NEED_ANY) return true;
+  for (guint i = 0; i < gst_buffer_n_memory(buffer); ++i) {
+    GstMemory *memory = gst_buffer_peek_memory(buffer, i);
+    const GstZcMemoryTraits traits = gst_zc_memory_get_traits(memory);
+    const bool known =
+        gst_is_zc_memory(memory) ? gst_zc_memory_get_source(memory) != GST_ZC_MEMORY_SOURCE_DMA_HEAP : traits != 0;
+    if (known && (traits & GST_ZC_MEMORY_TRAIT_CONTIGUOUS) == 0) return false;
+  }
+  return true;
 }
 
 } // namespace
@@ -97,7 +118,7 @@ static void replace_pool(Upload *u, GstBufferPool **where, GstBufferPool *pool) 
     std::lock_guard guard(u->pools_lock);
     old = *where;
     *where = pool;
-    u->stats.old_pool_buffers += pool_buffers(old);
+    add_counts(&u->old_pools, old);
   }
   gst_clear_object(&old);
 }
@@ -119,7 +140,10 @@ static void set_flushing(Upload *u, gboolean flushing) {
 
 // ---- errors ----
 
-static void post_no_memory(GstDmabufUpload *self, GstResourceError code, const std::string &why) {
+static void post_no_memory(GstDmabufUpload *self, GstResourceError code, std::string why) {
+  const DownstreamWishes &downstream = self->upload->downstream;
+  if (downstream.need() == GST_ZC_MEMORY_NEED_CONTIGUOUS)
+    why = downstream.needBy() + " needs physically contiguous memory: " + why;
   // gst_element_message_full and not GST_ELEMENT_ERROR: the code is a variable
   gst_element_message_full(GST_ELEMENT_CAST(self), GST_MESSAGE_ERROR, GST_RESOURCE_ERROR, code,
                            g_strdup_printf("Cannot allocate dma-bufs: %s", why.c_str()),
@@ -129,22 +153,38 @@ static void post_no_memory(GstDmabufUpload *self, GstResourceError code, const s
 
 // ---- life ----
 
-static gboolean gst_dmabuf_upload_start(GstBaseTransform *trans) {
-  GstDmabufUpload *self = GST_DMABUF_UPLOAD(trans);
+// Of memory that meets the need; else there is none, and `open_error`.
+static void open_allocator(GstDmabufUpload *self, GstZcMemoryNeed need) {
   Upload *u = self->upload;
   GST_OBJECT_LOCK(self);
   const Settings settings = u->settings;
   GST_OBJECT_UNLOCK(self);
-
-  u->stats.frames = u->stats.passed = u->stats.copies = u->stats.bytes_copied = u->stats.old_pool_buffers = 0;
+  gst_clear_object(&u->allocator);
+  u->allocator_need = need;
   u->open_error.clear();
   GError *error = nullptr;
-  u->allocator = gst_zc_allocator_new(settings.memory, settings.heap_name.c_str(), &error);
-  if (u->allocator != nullptr) return TRUE;
+  u->allocator = gst_zc_allocator_new_full(settings.memory, settings.heap_name.c_str(), need, &error);
+  if (u->allocator != nullptr) return;
   u->open_error = error->message;
   u->open_code = static_cast<GstResourceError>(error->code);
   g_clear_error(&error);
-  if (settings.memory == GST_ZC_MEMORY_SOURCE_AUTO) {
+}
+
+static gboolean gst_dmabuf_upload_start(GstBaseTransform *trans) {
+  GstDmabufUpload *self = GST_DMABUF_UPLOAD(trans);
+  Upload *u = self->upload;
+  GST_OBJECT_LOCK(self);
+  const GstZcMemorySource memory = u->settings.memory;
+  GST_OBJECT_UNLOCK(self);
+
+  u->stats.frames = u->stats.passed = u->stats.copies = u->stats.bytes_copied = 0;
+  {
+    std::lock_guard guard(u->pools_lock);
+    u->old_pools = {};
+  }
+  open_allocator(self, GST_ZC_MEMORY_NEED_ANY);
+  if (u->allocator != nullptr) return TRUE;
+  if (memory == GST_ZC_MEMORY_SOURCE_AUTO) {
     // Frames that are dma-bufs already, and downstream's own pool, need no memory of ours: an error only with the first
     // frame that does.
     GST_INFO_OBJECT(self, "%s", u->open_error.c_str());
@@ -251,6 +291,7 @@ static gboolean gst_dmabuf_upload_decide_allocation(GstBaseTransform *trans, Gst
   const bool want_pool = u->settings.memory == GST_ZC_MEMORY_SOURCE_AUTO;
   GST_OBJECT_UNLOCK(self);
   u->downstream.read(query, want_pool, u->in_caps, u->in, u->out_caps, u->out);
+  if (u->downstream.need() != u->allocator_need) open_allocator(self, u->downstream.need());
   if (u->downstream.pool() != nullptr)
     GST_DEBUG_OBJECT(self, "downstream's pool %" GST_PTR_FORMAT " is %s", u->downstream.pool(),
                      u->downstream.use() == PoolUse::Upstream ? "for upstream"
@@ -443,7 +484,7 @@ static GstFlowReturn gst_dmabuf_upload_prepare_output_buffer(GstBaseTransform *t
     return GST_FLOW_OK;
   }
   const auto layout = frameLayout(in, u->in);
-  if (layout && layout->allDmaBuf()) {
+  if (layout && layout->allDmaBuf() && meets_need(in, u->downstream.need())) {
     ++u->stats.passed;
     *out = pass_frame(in, *layout);
     return GST_FLOW_OK;
@@ -459,14 +500,17 @@ static GstFlowReturn gst_dmabuf_upload_transform(GstBaseTransform *, GstBuffer *
 
 static GstStructure *make_stats(GstDmabufUpload *self) {
   Upload *u = self->upload;
-  guint64 allocated;
+  PoolCounts pools;
   {
     std::lock_guard guard(u->pools_lock);
-    allocated = u->stats.old_pool_buffers + pool_buffers(u->offered) + pool_buffers(u->copy_pool);
+    pools = u->old_pools;
+    add_counts(&pools, u->offered);
+    add_counts(&pools, u->copy_pool);
   }
   return gst_structure_new("stats", "frames", G_TYPE_UINT64, u->stats.frames.load(), "passed", G_TYPE_UINT64,
                            u->stats.passed.load(), "copies", G_TYPE_UINT64, u->stats.copies.load(), "bytes-copied",
-                           G_TYPE_UINT64, u->stats.bytes_copied.load(), "pool-buffers", G_TYPE_UINT64, allocated,
+                           G_TYPE_UINT64, u->stats.bytes_copied.load(), "pool-buffers", G_TYPE_UINT64, pools.buffers,
+                           "delayed", G_TYPE_UINT64, pools.delayed, "discarded", G_TYPE_UINT64, pools.discarded,
                            nullptr);
 }
 
@@ -546,7 +590,8 @@ static void gst_dmabuf_upload_class_init(GstDmabufUploadClass *klass) {
       object_class, PROP_STATS,
       g_param_spec_boxed("stats", "Statistics",
                          "Counters since the last start: frames, passed (with the memory they came in), copies, "
-                         "bytes-copied, pool-buffers (allocated here)",
+                         "bytes-copied, pool-buffers (allocated here), delayed (released while a device used them), "
+                         "discarded (given up by their device)",
                          GST_TYPE_STRUCTURE, static_cast<GParamFlags>(G_PARAM_READABLE | G_PARAM_STATIC_STRINGS)));
 
   GstCaps *sink = uploadSinkCaps(), *src = uploadSrcCaps();

@@ -6,5 +6,6 @@
 #include "gst/zerocopy/gstzcdeviceevent.h"
 #include "gst/zerocopy/gstzcfencemeta.h"
 #include "gst/zerocopy/gstzcfencepolicy.h"
+#include "gst/zerocopy/gstzcmemoryneed.h"
 #include "gst/zerocopy/gstzcpool.h"
 #include "gst/zerocopy/gstzcprelude.h"
