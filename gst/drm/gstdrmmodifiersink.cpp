@@ -621,7 +621,11 @@ static GstFlowReturn gst_drm_modifier_sink_preroll(GstBaseSink *sink, GstBuffer 
   if (!begin_frame(self->state)) return GST_FLOW_NOT_NEGOTIATED;
   const GstFlowReturn flow = show(self, buffer);
   if (flow == GST_FLOW_OK) gst_buffer_replace(&self->state->prerolled, buffer);
-  return flow;
+  if (flow != GST_FLOW_FLUSHING) return flow;
+  // Interrupted by a pause or a flush: the base class knows by which. After a pause the frame comes again to render().
+  const std::lock_guard lock(self->state->mutex);
+  --self->state->stats.frames;
+  return GST_FLOW_OK;
 }
 
 static GstFlowReturn gst_drm_modifier_sink_render(GstBaseSink *sink, GstBuffer *buffer) {
