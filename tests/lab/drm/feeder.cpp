@@ -15,7 +15,13 @@ GstBuffer *makeFrame(std::span<const Piece> pieces, const FrameShape &shape, uin
   GstBuffer *buffer = gst_buffer_new();
   for (const Piece &piece : pieces) {
     GstMemory *memory = gst_dmabuf_allocator_alloc(allocator, UniqueFd::duplicate(piece.dmabuf).release(), piece.total);
-    gst_memory_resize(memory, static_cast<gssize>(piece.offset), piece.size);
+    if (piece.shared) {
+      GstMemory *part = gst_memory_share(memory, static_cast<gssize>(piece.offset), static_cast<gssize>(piece.size));
+      gst_memory_unref(memory); // the part keeps it
+      memory = part;
+    } else {
+      gst_memory_resize(memory, static_cast<gssize>(piece.offset), piece.size);
+    }
     gst_buffer_append_memory(buffer, memory);
   }
   gst_object_unref(allocator);

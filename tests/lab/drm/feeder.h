@@ -15,10 +15,12 @@
 
 namespace gstzc::lab {
 
-// One GstMemory: bytes [offset, offset + size) of a dma-buf of `total` bytes, borrowed.
+// One GstMemory: bytes [offset, offset + size) of a dma-buf of `total` bytes, borrowed. `shared`: as a sub-memory of
+// one that is all of the dma-buf.
 struct Piece {
   int dmabuf = -1;
   size_t total = 0, offset = 0, size = 0;
+  bool shared = false;
 };
 
 // A frame that consists of `pieces`, one after the other; `offsets` and `strides` of the planes count from the first
