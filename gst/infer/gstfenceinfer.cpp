@@ -33,6 +33,7 @@
 #include "gst/infer/stats.h"
 #include "gst/zerocopy/fence_policy.h"
 #include "gst/zerocopy/frame_fence.h"
+#include "gst/zerocopy/gstzcfencemeta.h"
 #include "gst/zerocopy/shallow_copy.h"
 
 GST_DEBUG_CATEGORY_STATIC(gst_fence_infer_debug);
@@ -312,9 +313,9 @@ static bool answer_query(GstFenceInfer *self, GstQuery *query) {
   const guint held = self->state->settings.max_in_flight;
   GST_OBJECT_UNLOCK(self);
   raise_pool_minimum(query, held);
-  // we read any stride and offset, but whole frames only
-  if (!gst_query_find_allocation_meta(query, GST_VIDEO_META_API_TYPE, nullptr))
-    gst_query_add_allocation_meta(query, GST_VIDEO_META_API_TYPE, nullptr);
+  // we read any stride and offset, but whole frames only; and wait for fences on behalf of all that comes after us
+  for (const GType api : {GST_VIDEO_META_API_TYPE, GST_ZC_FENCE_META_API_TYPE})
+    if (!gst_query_find_allocation_meta(query, api, nullptr)) gst_query_add_allocation_meta(query, api, nullptr);
   guint index = 0;
   while (gst_query_find_allocation_meta(query, GST_VIDEO_CROP_META_API_TYPE, &index))
     gst_query_remove_nth_allocation_meta(query, index);

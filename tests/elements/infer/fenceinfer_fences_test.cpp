@@ -6,8 +6,10 @@
 
 #include <array>
 #include <atomic>
+#include <cerrno>
 #include <cmath>
 #include <future>
+#include <memory>
 #include <thread>
 
 #include <fcntl.h>
@@ -16,6 +18,7 @@
 
 #include "gst/zerocopy/core/fence_poller.h"
 #include "gst/zerocopy/core/unique_fd.h"
+#include "gst/zerocopy/gstzcfencemeta.h"
 
 namespace gstzc::test {
 namespace {
@@ -62,6 +65,45 @@ GstBuffer *frame(GstClockTime pts = GST_CLOCK_TIME_NONE) {
   GST_BUFFER_PTS(buffer) = pts;
   return buffer;
 }
+
+// An event of a device of this process, which the test ends.
+class DeviceEvent {
+public:
+  DeviceEvent() : event_(gst_zc_device_event_new(&kFuncs, new std::shared_ptr<State>(state_))) {}
+  ~DeviceEvent() { gst_zc_device_event_unref(event_); }
+  DeviceEvent(const DeviceEvent &) = delete;
+  DeviceEvent &operator=(const DeviceEvent &) = delete;
+
+  void end(gint status) {
+    state_->status = status;
+    eventfd_write(state_->fd.get(), 1);
+  }
+
+  // Takes the frame; the same one, which the device still writes into.
+  GstBuffer *writes(GstBuffer *frame) {
+    frame = gst_buffer_make_writable(frame);
+    gst_buffer_add_zc_event_meta(frame, event_, 0);
+    return frame;
+  }
+
+private:
+  struct State {
+    std::atomic<gint> status = 0;
+    UniqueFd fd{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  };
+  static State &state(gpointer data) { return **static_cast<std::shared_ptr<State> *>(data); }
+  static constexpr GstZcDeviceEventFuncs kFuncs = {
+      .kind = "test",
+      .status = [](gpointer data) { return state(data).status.load(); },
+      .make_fd = [](gpointer data) { return UniqueFd::duplicate(state(data).fd.get()).release(); },
+      .native = nullptr,
+      .free = [](gpointer data) { delete static_cast<std::shared_ptr<State> *>(data); },
+      ._gst_reserved = {},
+  };
+
+  std::shared_ptr<State> state_ = std::make_shared<State>();
+  GstZcDeviceEvent *event_;
+};
 
 struct Unref {
   void operator()(GstElement *element) const {
@@ -279,6 +321,64 @@ TEST_F(Fences, AFrameThatCannotBeAskedIsOneWhoseFenceFailed) {
       gst_buffer_unref(out);
     }
     EXPECT_EQ(stat("frames"), row.frames);
+    stop();
+  }
+}
+
+TEST_F(Fences, AFrameWithAnEventIsReadOnlyAfterIt) {
+  start(fast(), kRgb, "fence-timeout=30000");
+  DeviceEvent event;
+  ASSERT_EQ(gst_harness_push(harness_, event.writes(frame(1))), GST_FLOW_OK);
+  EXPECT_TRUE(nothingLeaves());
+  event.end(1);
+  expectResult(1);
+  EXPECT_EQ(stat("fence-waits"), 1u);
+}
+
+TEST_F(Fences, EventsAndMemoriesAreWaitedForTogether) {
+  start(fast(), kRgb, "fence-timeout=30000");
+  DeviceEvent event;
+  Producer producer;
+  ASSERT_EQ(gst_harness_push(harness_, producer.writes(event.writes(frame(1)))), GST_FLOW_OK);
+  event.end(1);
+  EXPECT_TRUE(nothingLeaves());
+  producer.finish();
+  expectResult(1);
+}
+
+TEST_F(Fences, FencesThatFail) {
+  struct {
+    const char *policy;
+    bool before; // the frame came
+    guint64 frames, dropped;
+  } const rows[] = {{"drop", false, 0, 1}, {"drop", true, 0, 1},   {"pass", false, 1, 0},
+                    {"pass", true, 1, 0},  {"error", false, 0, 0}, {"error", true, 0, 0}};
+  for (const auto &row : rows) {
+    SCOPED_TRACE(std::string(row.policy) + (row.before ? " before" : " after"));
+    start(fast(), kRgb, std::string("fence-timeout=30000 on-fence-error=") + row.policy);
+    DeviceEvent event;
+    if (row.before) event.end(-EIO);
+    ASSERT_EQ(gst_harness_push(harness_, event.writes(frame(1))), GST_FLOW_OK);
+    if (!row.before) event.end(-EIO);
+    const bool fails = row.policy == std::string("error");
+    const std::string text =
+        onlyMessage(fails ? GST_MESSAGE_ERROR : GST_MESSAGE_WARNING, GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_READ);
+    EXPECT_NE(text.find("Input/output error"), std::string::npos) << text;
+    if (row.frames > 0) {
+      GstBuffer *out = pull();
+      ASSERT_NE(out, nullptr);
+      EXPECT_EQ(gst_buffer_get_analytics_relation_meta(out), nullptr);
+      gst_buffer_unref(out);
+    }
+    if (!fails) { // and the stream goes on
+      ASSERT_EQ(gst_harness_push(harness_, frame(2)), GST_FLOW_OK);
+      expectResult(2);
+    }
+    EXPECT_EQ(stat("fence-errors"), 1u);
+    EXPECT_EQ(stat("fence-timeouts"), 0u);
+    EXPECT_EQ(stat("fence-waits"), row.before ? 0u : 1u);
+    EXPECT_EQ(stat("dropped"), row.dropped);
+    EXPECT_EQ(stat("errors"), 1u);
     stop();
   }
 }

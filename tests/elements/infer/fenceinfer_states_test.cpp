@@ -6,6 +6,7 @@
 #include <future>
 #include <thread>
 
+#include "gst/zerocopy/gstzcfencemeta.h"
 #include "tests/support/scale.h"
 
 namespace gstzc::test {
@@ -286,6 +287,7 @@ TEST_F(States, DownstreamsPoolReachesTheProducer) {
   EXPECT_EQ(min, 8u) << "the sink's three and the five that are held here";
   EXPECT_EQ(max, 0u);
   EXPECT_TRUE(gst_query_find_allocation_meta(query, GST_VIDEO_META_API_TYPE, nullptr));
+  EXPECT_TRUE(gst_query_find_allocation_meta(query, GST_ZC_FENCE_META_API_TYPE, nullptr));
   EXPECT_FALSE(gst_query_find_allocation_meta(query, GST_VIDEO_CROP_META_API_TYPE, nullptr)) << "crops are not read";
   gst_object_unref(offered);
   gst_query_unref(query);
