@@ -144,7 +144,7 @@ Status Display::choose(const std::shared_ptr<Framebuffer> &fb) {
   const std::vector<size_t> planes = planeCandidates(snapshot_, output_.crtc, need_.format, &refusals);
   if (planes.empty())
     return Error{"no plane of " + connector.name + " on " + device_->path() + " (" + device_->driver() + ") shows " +
-                     formatName(need_.format) + (refusals.empty() ? "" : ": " + refusals),
+                     toString(need_.format) + (refusals.empty() ? "" : ": " + refusals),
                  0, "Convert to one of the formats in the sink's caps"};
   std::optional<size_t> primary;
   for (size_t i = 0; i < snapshot_.planes.size() && !primary; ++i)
@@ -209,7 +209,7 @@ Status Display::choose(const std::shared_ptr<Framebuffer> &fb) {
   }
   if (n_tried > kAttemptsListed) tried += "; …";
   return Error{connector.name + " of " + device_->path() + " (" + device_->driver() + ") refuses " +
-                   formatName(need_.format) + " " + std::to_string(need_.width) + "x" + std::to_string(need_.height) +
+                   toString(need_.format) + " " + std::to_string(need_.width) + "x" + std::to_string(need_.height) +
                    " in every way tried (" + tried + ")",
                0, "Set mode= to the frame's size, or change format or size upstream"};
 }
@@ -329,7 +329,7 @@ void Display::describe() {
   const KmsPlane &plane = snapshot_.planes[plan_->plane];
   std::string text = device_->path() + " (" + device_->driver() + ") " + snapshot_.connectors[output_.connector].name +
                      " " + plan_->mode_name + ", plane " + std::to_string(plane.id) + " (" + typeName(plane.type) +
-                     "), " + formatName(need_.format) + ", " + rectName(plan_->place.target);
+                     "), " + toString(need_.format) + ", " + rectName(plan_->place.target);
   if (plan_->place.scaled) text += " scaled from " + std::to_string(need_.width) + "x" + std::to_string(need_.height);
   if (plan_->background) text += " over black";
   if (plan_->overlay_plane) text += ", boxes on plane " + std::to_string(snapshot_.planes[*plan_->overlay_plane].id);

@@ -8,7 +8,7 @@
 
 namespace gstzc {
 
-std::optional<std::vector<KmsFormat>> parseInFormats(const void *data, size_t size) {
+std::optional<std::vector<DrmFormat>> parseInFormats(const void *data, size_t size) {
   const auto *bytes = static_cast<const unsigned char *>(data);
   drm_format_modifier_blob head;
   if (bytes == nullptr || size < sizeof head) return std::nullopt;
@@ -18,7 +18,7 @@ std::optional<std::vector<KmsFormat>> parseInFormats(const void *data, size_t si
   const uint64_t modifiers_end = head.modifiers_offset + uint64_t{head.count_modifiers} * sizeof(drm_format_modifier);
   if (formats_end > size || modifiers_end > size) return std::nullopt;
 
-  std::vector<KmsFormat> result;
+  std::vector<DrmFormat> result;
   for (uint32_t f = 0; f < head.count_formats; ++f) {
     uint32_t fourcc;
     std::memcpy(&fourcc, bytes + head.formats_offset + f * sizeof fourcc, sizeof fourcc);

@@ -8,12 +8,10 @@
 #include <sys/mman.h>
 #include <xf86drm.h>
 
-#include "gst/drm/planning.h"
-
 namespace gstzc {
 
 Result<std::shared_ptr<Framebuffer>> Framebuffer::create(std::shared_ptr<KmsDevice> device, bool modifiers,
-                                                         const KmsFormat &format, uint32_t width, uint32_t height,
+                                                         const DrmFormat &format, uint32_t width, uint32_t height,
                                                          std::span<const Plane> planes) {
   uint32_t handles[kMaxFramebufferPlanes] = {}, pitches[kMaxFramebufferPlanes] = {},
            offsets[kMaxFramebufferPlanes] = {};
@@ -34,7 +32,7 @@ Result<std::shared_ptr<Framebuffer>> Framebuffer::create(std::shared_ptr<KmsDevi
     for (size_t p = 0; p < planes.size(); ++p)
       layout +=
           (p == 0 ? ", pitches and offsets " : ", ") + std::to_string(pitches[p]) + "+" + std::to_string(offsets[p]);
-    return Error{"make a framebuffer of " + formatName(format) + " " + std::to_string(width) + "x" +
+    return Error{"make a framebuffer of " + toString(format) + " " + std::to_string(width) + "x" +
                      std::to_string(height) + layout + " on " + device->path() + " (" + device->driver() + ")",
                  -rc, "The device does not take this size or layout: change format or size upstream"};
   }
@@ -43,23 +41,27 @@ Result<std::shared_ptr<Framebuffer>> Framebuffer::create(std::shared_ptr<KmsDevi
 
 Framebuffer::~Framebuffer() { drmModeRmFB(device_->memoryFd(), id_); }
 
+FramebufferImporter::FramebufferImporter(std::shared_ptr<KmsDevice> device, bool modifiers)
+    : device_(std::move(device)), modifiers_(modifiers), importer_(ImportCache::process().addImporter()) {}
+
+FramebufferImporter::~FramebufferImporter() { ImportCache::process().removeImporter(importer_); }
+
 Result<std::shared_ptr<Framebuffer>> FramebufferImporter::import(const Source &source) {
+  ImportKey key = source.key;
+  key.importer = importer_;
   // Held over import and close: the kernel hands out one handle per dma-buf and file, however often it is imported.
   const std::lock_guard lock(mutex_);
-  if (auto *known = cache_.find(source.key)) {
-    ++hits_;
-    return *known;
-  }
+  ImportCache &cache = ImportCache::process();
+  if (auto known = cache.find<Framebuffer>(key)) return known;
   auto created = create(source);
   if (!created) return created.error();
-  ++imports_;
-  cache_.insert(source.key, *created);
-  return created;
+  return cache.insert(key, created.take());
 }
 
 Result<std::shared_ptr<Framebuffer>> FramebufferImporter::create(const Source &source) {
   const int fd = device_->memoryFd();
-  const FramebufferKey &key = source.key;
+  const ImportKey &key = source.key;
+  const DrmFormat format{key.fourcc, key.modifier};
   std::array<Framebuffer::Plane, kMaxFramebufferPlanes> planes;
   std::array<uint32_t, kMaxFramebufferPlanes> handles = {};
   unsigned n_handles = 0;
@@ -77,7 +79,7 @@ Result<std::shared_ptr<Framebuffer>> FramebufferImporter::create(const Source &s
                         : "Set allow-copy=true to copy such frames"};
       break;
     }
-    planes[p] = {handle, key.pitches[p], key.offsets[p]};
+    planes[p] = {handle, key.pitches[p], static_cast<uint32_t>(key.offsets[p])};
     // planes in one dma-buf have one handle: to be closed once
     if (std::find(handles.begin(), handles.begin() + n_handles, handle) == handles.begin() + n_handles)
       handles[n_handles++] = handle;
@@ -86,13 +88,13 @@ Result<std::shared_ptr<Framebuffer>> FramebufferImporter::create(const Source &s
   Result<std::shared_ptr<Framebuffer>> result = error ? *error : Error{};
   if (!error) {
     const std::span used(planes.data(), key.n_planes);
-    result = Framebuffer::create(device_, modifiers_, key.format, key.width, key.height, used);
+    result = Framebuffer::create(device_, modifiers_, format, key.width, key.height, used);
     const uint32_t even_width = (key.width + 1) & ~1u, even_height = (key.height + 1) & ~1u;
     // Older kernels want whole chroma samples. The added column and row lie in the stride and in the next plane; they
     // are never shown, since the source rectangle ends before them.
     if (!result && result.error().code == EINVAL && source.subsampled && key.pitches[0] >= even_width &&
         (even_width != key.width || even_height != key.height)) {
-      auto even = Framebuffer::create(device_, modifiers_, key.format, even_width, even_height, used);
+      auto even = Framebuffer::create(device_, modifiers_, format, even_width, even_height, used);
       if (even) result = std::move(even);
     }
   }
@@ -101,10 +103,7 @@ Result<std::shared_ptr<Framebuffer>> FramebufferImporter::create(const Source &s
   return result;
 }
 
-void FramebufferImporter::clear() {
-  const std::lock_guard lock(mutex_);
-  cache_.clear();
-}
+void FramebufferImporter::clear() { ImportCache::process().forget(importer_); }
 
 Result<std::unique_ptr<DumbBuffer>> DumbBuffer::create(std::shared_ptr<KmsDevice> device, uint32_t width,
                                                        uint32_t height, uint32_t bits) {

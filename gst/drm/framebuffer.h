@@ -3,30 +3,18 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <memory>
 #include <mutex>
 #include <span>
 
 #include "gst/drm/kms_device.h"
-#include "gst/drm/lru_cache.h"
-#include "gst/zerocopy/core/dmabuf.h"
+#include "gst/zerocopy/core/drm_format.h"
+#include "gst/zerocopy/core/import_cache.h"
 #include "gst/zerocopy/core/result.h"
 
 namespace gstzc {
 
 constexpr unsigned kMaxFramebufferPlanes = 4;
-
-// What makes two framebuffers the same: the memory by inode, never by descriptor number, and everything of its layout.
-struct FramebufferKey {
-  unsigned n_planes = 0;
-  std::array<BufferId, kMaxFramebufferPlanes> buffers = {};
-  std::array<uint32_t, kMaxFramebufferPlanes> offsets = {}; // bytes
-  std::array<uint32_t, kMaxFramebufferPlanes> pitches = {}; // bytes
-  KmsFormat format;
-  uint32_t width = 0, height = 0;
-  auto operator<=>(const FramebufferKey &) const = default;
-};
 
 // Owner of one framebuffer id; removed when the last user lets go. Removing one that is on screen switches its plane
 // off, so whoever shows it holds it until it is replaced there.
@@ -41,7 +29,7 @@ public:
   // Linear memory is declared as such where the device knows modifiers, since without the declaration a driver may take
   // its own idea of the memory's tiling.
   static Result<std::shared_ptr<Framebuffer>> create(std::shared_ptr<KmsDevice> device, bool modifiers,
-                                                     const KmsFormat &format, uint32_t width, uint32_t height,
+                                                     const DrmFormat &format, uint32_t width, uint32_t height,
                                                      std::span<const Plane> planes);
   ~Framebuffer();
   Framebuffer(const Framebuffer &) = delete;
@@ -55,34 +43,35 @@ private:
   uint32_t id_;
 };
 
-// Imports dma-bufs as framebuffers and remembers them. Thread safe.
+// Imports dma-bufs as framebuffers, into the process's ImportCache under an importer of its own. Thread safe.
 class FramebufferImporter {
 public:
-  // `subsampled`: chroma has fewer pixels than luma, so odd sizes may have to be rounded up for the kernel
   struct Source {
-    FramebufferKey key;
+    ImportKey key; // its importer is not looked at; offsets within the 32 bits of a framebuffer
     std::array<int, kMaxFramebufferPlanes> fds = {}; // borrowed
-    bool subsampled = false;
+    bool subsampled = false; // chroma has fewer pixels than luma, so odd sizes may have to be rounded up for the kernel
   };
 
-  FramebufferImporter(std::shared_ptr<KmsDevice> device, bool modifiers)
-      : device_(std::move(device)), modifiers_(modifiers) {}
+  FramebufferImporter(std::shared_ptr<KmsDevice> device, bool modifiers);
+  ~FramebufferImporter();
+  FramebufferImporter(const FramebufferImporter &) = delete;
+  FramebufferImporter &operator=(const FramebufferImporter &) = delete;
 
   // Errors: the system call, the device and errno (ENODEV: this device takes no foreign memory).
   Result<std::shared_ptr<Framebuffer>> import(const Source &source);
-  void clear();
+  void clear(); // frames of other caps follow
 
-  uint64_t imports() const { return imports_; }
-  uint64_t hits() const { return hits_; }
+  uint64_t imports() const { return counters().imports; }
+  uint64_t hits() const { return counters().hits; }
+  ImportCache::Counters counters() const { return ImportCache::process().counters(importer_); }
 
 private:
   Result<std::shared_ptr<Framebuffer>> create(const Source &source);
 
   std::shared_ptr<KmsDevice> device_;
   const bool modifiers_;
+  const ImporterId importer_;
   std::mutex mutex_;
-  LruCache<FramebufferKey, std::shared_ptr<Framebuffer>> cache_{32, 240};
-  std::atomic<uint64_t> imports_ = 0, hits_ = 0;
 };
 
 // Memory of the device itself, as its driver gives it to programs that draw with the CPU.

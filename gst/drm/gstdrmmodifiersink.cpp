@@ -35,6 +35,7 @@
 #include "gst/zerocopy/frame_copy.h"
 #include "gst/zerocopy/frame_layout.h"
 #include "gst/zerocopy/gstzcmemoryneed.h"
+#include "gst/zerocopy/memory_tracking.h"
 
 GST_DEBUG_CATEGORY_STATIC(gst_drm_modifier_sink_debug);
 #define GST_CAT_DEFAULT gst_drm_modifier_sink_debug
@@ -121,12 +122,13 @@ std::vector<Rect> boxesOf(GstBuffer *buffer) {
   return boxes;
 }
 
-Result<FramebufferImporter::Source> importSource(const FrameLayout &layout) {
+Result<FramebufferImporter::Source> importSource(GstBuffer *buffer, const FrameLayout &layout) {
   FramebufferImporter::Source source;
   if (layout.n_planes > kMaxFramebufferPlanes)
     return Error{"a frame of " + std::to_string(layout.n_planes) + " planes", 0, "A framebuffer has 4 at most"};
   source.key.n_planes = layout.n_planes;
-  source.key.format = {layout.caps.fourcc, layout.caps.modifier};
+  source.key.fourcc = layout.caps.fourcc;
+  source.key.modifier = layout.caps.modifier;
   source.key.width = static_cast<uint32_t>(layout.caps.width());
   source.key.height = static_cast<uint32_t>(layout.caps.height());
   source.subsampled = subsampled(layout.caps.info);
@@ -135,10 +137,10 @@ Result<FramebufferImporter::Source> importSource(const FrameLayout &layout) {
     if (plane.offset > UINT32_MAX)
       return Error{"plane " + std::to_string(p) + " lies " + std::to_string(plane.offset) + " bytes into its dma-buf",
                    0, "A framebuffer's planes begin within the first 4 GiB"};
-    auto id = bufferId(plane.fd);
+    auto id = trackMemory(gst_buffer_peek_memory(buffer, plane.memory));
     if (!id) return id.error();
     source.key.buffers[p] = *id;
-    source.key.offsets[p] = static_cast<uint32_t>(plane.offset);
+    source.key.offsets[p] = plane.offset;
     source.key.pitches[p] = static_cast<uint32_t>(plane.stride);
     source.fds[p] = plane.fd;
   }
@@ -414,7 +416,7 @@ static gboolean gst_drm_modifier_sink_set_caps(GstBaseSink *sink, GstCaps *caps)
     return FALSE;
   }
   if (!parsed->linear()) {
-    post_error(self, Error{"frames with modifier " + formatName({parsed->fourcc, parsed->modifier}), 0,
+    post_error(self, Error{"frames with modifier " + toString({parsed->fourcc, parsed->modifier}), 0,
                            "This element shows linear frames: ask upstream for drm-format without a modifier"});
     return FALSE;
   }
@@ -561,7 +563,7 @@ static Result<Committer::Submitted> show_buffer(GstDrmModifierSink *self, GstBuf
   auto layout = frameLayout(buffer, state->caps);
   if (!layout) return layout.error();
   if (layout->allDmaBuf()) {
-    auto source = importSource(*layout);
+    auto source = importSource(buffer, *layout);
     if (!source) return source.error();
     request.source = *source;
     request.keep = keepBuffer(buffer);
@@ -588,7 +590,7 @@ static Result<Committer::Submitted> show_buffer(GstDrmModifierSink *self, GstBuf
   caps.memory = MemoryKind::System;
   auto copy_layout = frameLayout(*copy, caps);
   if (!copy_layout) return copy_layout.error();
-  auto source = importSource(*copy_layout);
+  auto source = importSource(*copy, *copy_layout);
   if (!source) return source.error();
   auto imported = state->display->import(*source);
   if (!imported) return imported.error();

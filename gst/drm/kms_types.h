@@ -12,6 +12,8 @@
 
 #include <xf86drmMode.h>
 
+#include "gst/zerocopy/core/drm_format.h"
+
 namespace gstzc {
 
 struct KmsProperty {
@@ -29,12 +31,6 @@ struct KmsProperty {
 };
 
 using KmsProperties = std::map<std::string, KmsProperty>;
-
-struct KmsFormat {
-  uint32_t fourcc = 0;
-  uint64_t modifier = 0; // DRM_FORMAT_MOD_*
-  auto operator<=>(const KmsFormat &) const = default;
-};
 
 struct KmsConnector {
   uint32_t id = 0;
@@ -62,12 +58,12 @@ struct KmsPlane {
   uint32_t type = DRM_PLANE_TYPE_OVERLAY; // DRM_PLANE_TYPE_*
   uint32_t possible_crtcs = 0;            // bit i: crtcs[i]
   uint32_t crtc = 0;                      // the CRTC it is shown on now, 0: none
-  std::vector<KmsFormat> formats;         // the driver's order; without IN_FORMATS the older list, taken as linear
+  std::vector<DrmFormat> formats;         // the driver's order; without IN_FORMATS the older list, taken as linear
   KmsProperties properties;
 
-  bool supports(const KmsFormat &format) const {
-    for (const KmsFormat &f : formats)
-      if (f == format) return true;
+  bool supports(const DrmFormat &format) const {
+    for (const DrmFormat &f : formats)
+      if (sameLayout(f, format)) return true;
     return false;
   }
 };

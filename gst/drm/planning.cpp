@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <cstdio>
 
 #include <drm_fourcc.h>
 
@@ -56,17 +55,6 @@ bool canBeAbove(const KmsPlane &upper, size_t upper_index, const KmsPlane &lower
 }
 
 } // namespace
-
-std::string formatName(const KmsFormat &format) {
-  char text[40];
-  const auto c = [&](int shift) { return static_cast<char>((format.fourcc >> shift) & 0x7f); };
-  if (format.modifier == DRM_FORMAT_MOD_LINEAR)
-    std::snprintf(text, sizeof text, "%c%c%c%c", c(0), c(8), c(16), c(24));
-  else
-    std::snprintf(text, sizeof text, "%c%c%c%c:0x%016llx", c(0), c(8), c(16), c(24),
-                  static_cast<unsigned long long>(format.modifier));
-  return text;
-}
 
 Result<Output> chooseOutput(const KmsSnapshot &snapshot, const std::string &wanted) {
   std::optional<size_t> chosen;
@@ -167,7 +155,7 @@ Result<std::vector<ModeChoice>> modeCandidates(const KmsSnapshot &snapshot, cons
   return result;
 }
 
-std::vector<size_t> planeCandidates(const KmsSnapshot &snapshot, size_t crtc, const KmsFormat &format,
+std::vector<size_t> planeCandidates(const KmsSnapshot &snapshot, size_t crtc, const DrmFormat &format,
                                     std::string *refusals) {
   std::vector<size_t> result;
   const auto refuse = [&](const KmsPlane &plane, const std::string &why) {
@@ -180,9 +168,9 @@ std::vector<size_t> planeCandidates(const KmsSnapshot &snapshot, size_t crtc, co
       if (plane.type != type || !usable(plane, crtc)) continue;
       if (type == DRM_PLANE_TYPE_CURSOR) continue; // takes small sizes only
       const bool fourcc = std::any_of(plane.formats.begin(), plane.formats.end(),
-                                      [&](const KmsFormat &f) { return f.fourcc == format.fourcc; });
+                                      [&](const DrmFormat &f) { return f.fourcc == format.fourcc; });
       if (!fourcc)
-        refuse(plane, "no " + formatName({format.fourcc, DRM_FORMAT_MOD_LINEAR}));
+        refuse(plane, "no " + toString({format.fourcc, DRM_FORMAT_MOD_LINEAR}));
       else if (!plane.supports(format))
         refuse(plane, "not with this modifier");
       else if (plane.crtc != 0 && plane.crtc != snapshot.crtcs[crtc].id)
@@ -236,14 +224,15 @@ std::vector<Placement> placements(const FrameNeed &need, int width, int height) 
 }
 
 std::vector<uint32_t> linearFormats(const KmsSnapshot &snapshot, size_t crtc) {
-  std::vector<uint32_t> result;
+  DrmFormatSet linear;
   for (const uint32_t type : {DRM_PLANE_TYPE_PRIMARY, DRM_PLANE_TYPE_OVERLAY})
     for (const KmsPlane &plane : snapshot.planes) {
       if (plane.type != type || !usable(plane, crtc)) continue;
-      for (const KmsFormat &f : plane.formats)
-        if (f.modifier == DRM_FORMAT_MOD_LINEAR && std::find(result.begin(), result.end(), f.fourcc) == result.end())
-          result.push_back(f.fourcc);
+      for (const DrmFormat &f : plane.formats)
+        if (f.modifier == DRM_FORMAT_MOD_LINEAR) linear.add(f);
     }
+  std::vector<uint32_t> result;
+  for (const DrmFormat &f : linear.formats()) result.push_back(f.fourcc);
   return result;
 }
 

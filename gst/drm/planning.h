@@ -29,7 +29,7 @@ Result<Output> sameOutput(const KmsSnapshot &before, const Output &output, const
 
 // What the frame is.
 struct FrameNeed {
-  KmsFormat format;
+  DrmFormat format;
   int width = 0;
   int height = 0;
   int par_n = 1; // pixel aspect ratio
@@ -50,7 +50,7 @@ Result<std::vector<ModeChoice>> modeCandidates(const KmsSnapshot &snapshot, cons
 
 // Planes that can show the format on that CRTC, as indices into KmsSnapshot::planes: the primary, then overlays;
 // cursors never. `refusals` gets a sentence for each plane that cannot.
-std::vector<size_t> planeCandidates(const KmsSnapshot &snapshot, size_t crtc, const KmsFormat &format,
+std::vector<size_t> planeCandidates(const KmsSnapshot &snapshot, size_t crtc, const DrmFormat &format,
                                     std::string *refusals);
 
 // Planes above `video` that could show boxes in `fourcc`, nearest first. Above: by zpos where planes have it, else by
@@ -79,8 +79,5 @@ std::vector<Placement> placements(const FrameNeed &need, int width, int height);
 
 // The formats all usable planes of the output can show with linear layout, in order of planes and without repetitions.
 std::vector<uint32_t> linearFormats(const KmsSnapshot &snapshot, size_t crtc);
-
-// "NV12" or "NV12:0x0100000000000002"
-std::string formatName(const KmsFormat &format);
 
 } // namespace gstzc

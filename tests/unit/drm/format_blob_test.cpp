@@ -32,7 +32,7 @@ TEST(InFormats, PairsOfFormatAndModifier) {
   const auto bytes = blob({DRM_FORMAT_XRGB8888, DRM_FORMAT_NV12},
                           {{0b11, 0, 0, DRM_FORMAT_MOD_LINEAR}, {0b10, 0, 0, I915_FORMAT_MOD_Y_TILED}});
   EXPECT_EQ(*parseInFormats(bytes.data(), bytes.size()),
-            (std::vector<KmsFormat>{{DRM_FORMAT_XRGB8888, DRM_FORMAT_MOD_LINEAR},
+            (std::vector<DrmFormat>{{DRM_FORMAT_XRGB8888, DRM_FORMAT_MOD_LINEAR},
                                     {DRM_FORMAT_NV12, DRM_FORMAT_MOD_LINEAR},
                                     {DRM_FORMAT_NV12, I915_FORMAT_MOD_Y_TILED}}));
 }
@@ -41,14 +41,14 @@ TEST(InFormats, AllBitsOfTheMask) {
   std::vector<uint32_t> formats(64);
   for (uint32_t i = 0; i < 64; ++i) formats[i] = 1000 + i;
   const auto bytes = blob(formats, {{(1ull << 31) | (1ull << 32) | (1ull << 63), 0, 0, 5}});
-  EXPECT_EQ(*parseInFormats(bytes.data(), bytes.size()), (std::vector<KmsFormat>{{1031, 5}, {1032, 5}, {1063, 5}}));
+  EXPECT_EQ(*parseInFormats(bytes.data(), bytes.size()), (std::vector<DrmFormat>{{1031, 5}, {1032, 5}, {1063, 5}}));
 }
 
 TEST(InFormats, WindowsOf64Formats) {
   std::vector<uint32_t> formats(70);
   for (uint32_t i = 0; i < 70; ++i) formats[i] = 1000 + i;
   const auto bytes = blob(formats, {{1, 0, 0, 5}, {0b100001, 64, 0, 5}});
-  EXPECT_EQ(*parseInFormats(bytes.data(), bytes.size()), (std::vector<KmsFormat>{{1000, 5}, {1064, 5}, {1069, 5}}));
+  EXPECT_EQ(*parseInFormats(bytes.data(), bytes.size()), (std::vector<DrmFormat>{{1000, 5}, {1064, 5}, {1069, 5}}));
 }
 
 TEST(InFormats, EmptyMasksAndInvalidAreNothing) {

@@ -18,7 +18,7 @@ inline KmsProperty property(uint32_t id, uint64_t value) {
   return p;
 }
 
-inline KmsPlane plane(uint32_t id, uint32_t type, std::vector<KmsFormat> formats, uint32_t crtcs = 1) {
+inline KmsPlane plane(uint32_t id, uint32_t type, std::vector<DrmFormat> formats, uint32_t crtcs = 1) {
   KmsPlane p;
   p.id = id;
   p.type = type;
@@ -53,10 +53,10 @@ inline KmsConnector connector(uint32_t id, const char *name, drmModeConnection s
   return c;
 }
 
-constexpr KmsFormat kXr24{DRM_FORMAT_XRGB8888, DRM_FORMAT_MOD_LINEAR};
-constexpr KmsFormat kAr24{DRM_FORMAT_ARGB8888, DRM_FORMAT_MOD_LINEAR};
-constexpr KmsFormat kNv12{DRM_FORMAT_NV12, DRM_FORMAT_MOD_LINEAR};
-constexpr KmsFormat kNv12Tiled{DRM_FORMAT_NV12, I915_FORMAT_MOD_Y_TILED};
+constexpr DrmFormat kXr24{DRM_FORMAT_XRGB8888, DRM_FORMAT_MOD_LINEAR};
+constexpr DrmFormat kAr24{DRM_FORMAT_ARGB8888, DRM_FORMAT_MOD_LINEAR};
+constexpr DrmFormat kNv12{DRM_FORMAT_NV12, DRM_FORMAT_MOD_LINEAR};
+constexpr DrmFormat kNv12Tiled{DRM_FORMAT_NV12, I915_FORMAT_MOD_Y_TILED};
 
 // One output, a primary plane for RGB only, an overlay with video formats, one for RGB with alpha, a cursor.
 inline KmsSnapshot desk() {
