@@ -2,10 +2,13 @@
 #include "gst/zerocopy/frame_layout.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <memory>
 
 #include <drm_fourcc.h>
 #include <gst/allocators/allocators.h>
+
+#include "gst/zerocopy/core/dmabuf.h"
 
 namespace gstzc {
 namespace {
@@ -17,15 +20,13 @@ std::string capsToString(const GstCaps *caps) {
   return result;
 }
 
-constexpr int kMaxSide = 32767; // more than any device has; bytes of a row stay far from what an int holds
-
 // GStreamer's parser leaves the size alone where it is absurd; an element further down would fail with less to say
 Status checkSize(const GstVideoInfo &info, const GstCaps *caps) {
-  const auto possible = [](int side) { return side > 0 && side <= kMaxSide; };
+  const auto possible = [](int side) { return side > 0 && side <= kMaxFrameSide; };
   if (possible(GST_VIDEO_INFO_WIDTH(&info)) && possible(GST_VIDEO_INFO_HEIGHT(&info))) return Nothing{};
   return Error{"caps with a frame of " + std::to_string(GST_VIDEO_INFO_WIDTH(&info)) + "x" +
                    std::to_string(GST_VIDEO_INFO_HEIGHT(&info)) + " pixels (" + capsToString(caps) + ")",
-               0, "Both sides have to be 1 to " + std::to_string(kMaxSide)};
+               0, "Both sides have to be 1 to " + std::to_string(kMaxFrameSide)};
 }
 
 guint32 linearFourcc(GstVideoFormat format) {
@@ -95,8 +96,16 @@ Result<FrameLayout> frameLayout(GstBuffer *buffer, const FrameCaps &caps) {
   const GstVideoMeta *meta = gst_buffer_get_video_meta(buffer);
   const GstVideoFormatInfo *format = caps.info.finfo;
   layout.n_planes = meta != nullptr ? meta->n_planes : GST_VIDEO_INFO_N_PLANES(&caps.info);
-  if (layout.n_planes == 0 || layout.n_planes > GST_VIDEO_MAX_PLANES)
-    return Error{"a frame without a known plane layout", 0, "Its buffers need a GstVideoMeta"};
+  if (layout.n_planes == 0) return Error{"a frame without a known plane layout", 0, "Its buffers need a GstVideoMeta"};
+  if (layout.n_planes > GST_VIDEO_MAX_PLANES)
+    return Error{"a frame of " + std::to_string(layout.n_planes) + " planes", 0,
+                 "There are at most " + std::to_string(GST_VIDEO_MAX_PLANES) +
+                     ": the producer's GstVideoMeta is wrong"};
+  if (caps.width() <= 0 || caps.height() <= 0)
+    return Error{"a frame of " + std::to_string(caps.width()) + "x" + std::to_string(caps.height()) + " pixels", 0, ""};
+
+  int sized_fd = -1; // planes mostly share one descriptor
+  guint64 file_size = 0;
 
   for (guint p = 0; p < layout.n_planes; ++p) {
     PlaneLayout &plane = layout.planes[p];
@@ -130,13 +139,28 @@ Result<FrameLayout> frameLayout(GstBuffer *buffer, const FrameCaps &caps) {
                        std::to_string(gst_buffer_get_size(buffer)),
                    0, "The producer's GstVideoMeta or buffer size is wrong"};
     GstMemory *memory = gst_buffer_peek_memory(buffer, plane.memory);
-    const gsize end = skip + static_cast<gsize>(plane.stride) * (plane.rows - 1) + plane.row_bytes;
+    const guint64 end = skip + static_cast<guint64>(plane.stride) * static_cast<guint64>(plane.rows - 1) +
+                        static_cast<guint64>(plane.row_bytes);
     if (end > memory->size)
       return Error{name + " ends at byte " + std::to_string(end) + " of a memory of " + std::to_string(memory->size), 0,
                    "The producer's GstVideoMeta or buffer size is wrong"};
     plane.in_memory = skip;
     plane.offset = memory->offset + skip;
-    if (gst_is_dmabuf_memory(memory)) plane.fd = gst_dmabuf_memory_get_fd(memory);
+    if (!gst_is_dmabuf_memory(memory)) continue;
+
+    plane.fd = gst_dmabuf_memory_get_fd(memory);
+    if (plane.fd != sized_fd) {
+      // what the producer says of a descriptor's size is not checked by anybody; a device, or the CPU, would find out
+      const auto size = fileSize(plane.fd);
+      if (!size && size.error().code != ESPIPE)
+        return Error{"the memory of " + name + ": " + size.error().what, size.error().code, ""};
+      sized_fd = plane.fd;
+      file_size = size ? *size : G_MAXUINT64; // what has no size is no dma-buf: importing or mapping it will say so
+    }
+    if (memory->offset + end > file_size)
+      return Error{name + " ends at byte " + std::to_string(memory->offset + end) + " of a dma-buf of " +
+                       std::to_string(file_size),
+                   0, "The producer's GstMemory is larger than the dma-buf behind it"};
   }
   return layout;
 }

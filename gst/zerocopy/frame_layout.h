@@ -12,6 +12,8 @@
 
 namespace gstzc {
 
+constexpr int kMaxFrameSide = 32767; // pixels: more than any device has; bytes of a row stay far from what an int holds
+
 enum class MemoryKind {
   System, // video/x-raw: CPU memory, possibly a dma-buf all the same
   DmaBuf, // video/x-raw(memory:DMABuf)
@@ -58,8 +60,8 @@ struct GSTZC_API FrameLayout {
 };
 
 // The planes of a linear frame: strides and offsets of the buffer's GstVideoMeta, else the caps' defaults. Errors name
-// the plane and the value: a stride below the row, a plane that ends past its memory, a plane that lies in several
-// memories.
+// the plane and the value: a stride below the row, a plane that ends past its memory or past the dma-buf behind it, a
+// plane that lies in several memories, more planes than there can be, a closed descriptor (EBADF).
 GSTZC_API Result<FrameLayout> frameLayout(GstBuffer *buffer, const FrameCaps &caps);
 
 } // namespace gstzc

@@ -244,9 +244,10 @@ GstMemory *gst_zc_allocator_try_alloc(GstZcAllocator *self, gsize size, const Gs
     return nullptr;
   }
   // the payload has to be aligned as well as the start of the memory
-  const gsize prefix = (params->prefix + params->align) & ~params->align;
-  gsize total = 0;
-  if (!g_size_checked_add(&total, prefix, size) || !g_size_checked_add(&total, total, params->padding)) {
+  gsize prefix = 0, total = 0;
+  const bool fits = g_size_checked_add(&prefix, params->prefix, params->align);
+  prefix &= ~params->align;
+  if (!fits || !g_size_checked_add(&total, prefix, size) || !g_size_checked_add(&total, total, params->padding)) {
     set_error(error, GST_RESOURCE_ERROR_SETTINGS, {"allocation of " + std::to_string(size) + " bytes", EINVAL, ""});
     return nullptr;
   }

@@ -108,6 +108,13 @@ void merge_alignment(GstVideoAlignment *into, const GstVideoAlignment *other) {
   for (guint p = 0; p < GST_VIDEO_MAX_PLANES; ++p) into->stride_align[p] |= other->stride_align[p];
 }
 
+// gst_video_info_align() adds sides up in 32 bits and takes what wraps round for small
+bool padding_possible(const GstVideoAlignment *alignment) {
+  constexpr guint kMax = gstzc::kMaxFrameSide;
+  return alignment->padding_top <= kMax && alignment->padding_bottom <= kMax && alignment->padding_left <= kMax &&
+         alignment->padding_right <= kMax;
+}
+
 } // namespace
 
 #define gst_zc_pool_parent_class parent_class
@@ -167,7 +174,7 @@ static gboolean gst_zc_pool_set_config(GstBufferPool *pool, GstStructure *config
     gst_video_alignment_reset(&own);
     stride_masks(&info, self->priv->stride_align, own.stride_align);
     merge_alignment(&alignment, &own);
-    if (!gst_video_info_align(&info, &alignment)) {
+    if (!padding_possible(&alignment) || !gst_video_info_align(&info, &alignment)) {
       GST_WARNING_OBJECT(self, "alignment cannot be met for %" GST_PTR_FORMAT, caps);
       return FALSE;
     }

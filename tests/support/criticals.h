@@ -11,7 +11,8 @@ namespace gstzc::test {
 class Criticals {
 public:
   Criticals()
-      : fatal_(g_log_set_always_fatal(G_LOG_FATAL_MASK)), handler_(g_log_set_default_handler(&Criticals::log, this)) {}
+      : fatal_(g_log_set_always_fatal(static_cast<GLogLevelFlags>(G_LOG_FATAL_MASK))),
+        handler_(g_log_set_default_handler(&Criticals::log, this)) {}
   ~Criticals() {
     g_log_set_default_handler(handler_, nullptr);
     g_log_set_always_fatal(fatal_);
