@@ -19,7 +19,13 @@ struct CreateFence {
   int32_t fence;
 };
 constexpr unsigned long kCreateFence = _IOWR('W', 0, CreateFence);
+struct GetDeadline {
+  uint64_t deadline_ns;
+  uint32_t pad;
+  int32_t fence;
+};
 constexpr unsigned long kIncrement = _IOW('W', 1, uint32_t);
+constexpr unsigned long kGetDeadline = _IOWR('W', 2, GetDeadline);
 
 } // namespace
 
@@ -40,6 +46,12 @@ Status SwTimeline::advance(uint32_t by) {
   if (ioctl(fd_.get(), kIncrement, &by) != 0)
     return Error{"advance a sw_sync timeline by " + std::to_string(by), errno, ""};
   return Nothing{};
+}
+
+Result<uint64_t> SwTimeline::deadlineOf(const SyncFile &fence) const {
+  GetDeadline request = {0, 0, fence.fd()};
+  if (ioctl(fd_.get(), kGetDeadline, &request) != 0) return Error{"ask for the deadline of a fence", errno, ""};
+  return request.deadline_ns;
 }
 
 } // namespace gstzc::lab

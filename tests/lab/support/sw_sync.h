@@ -18,6 +18,8 @@ public:
   // Signals when the counter is `value` or more; a value already reached gives a fence that has signalled.
   Result<SyncFile> fence(uint32_t value) const;
   Status advance(uint32_t by);
+  // What SyncFile::setDeadline() told the fence, CLOCK_MONOTONIC ns. Errors: ENOENT where nobody did.
+  Result<uint64_t> deadlineOf(const SyncFile &fence) const;
 
   // What is pending fails with ENOENT, as does a device that is gone. Also what the destructor does.
   void close() { fd_.reset(); }

@@ -19,8 +19,8 @@ public:
 
   int dmabuf() const { return dmabuf_.get(); } // borrowed
 
-  // Begins a read or a write by a device, until signal() or for 10 s: then the driver gives the fence up, which ends in
-  // ETIMEDOUT. Errors: EBUSY while a conflicting access is pending.
+  // Begins a read or a write by a device, until signal() or for 10 s: then the driver lets the fence signal, without an
+  // error. Errors: EBUSY while a conflicting access is pending.
   Result<uint32_t> attach(Access access);
   // Errors: ENOENT for a fence that is not pending; ETIMEDOUT for one that came too late.
   Status signal(uint32_t fence);
