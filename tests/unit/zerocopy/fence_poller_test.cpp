@@ -472,6 +472,28 @@ TEST(FencePoller, WhatACallbackHoldsIsGoneWhenCancelReturns) {
   }
 }
 
+TEST(FencePoller, CancelWaitsForTheEndOfWhatTheCallbackHolds) {
+  struct Slow {
+    std::atomic<bool> &gone;
+    explicit Slow(std::atomic<bool> &flag) : gone(flag) {}
+    ~Slow() {
+      std::this_thread::sleep_for(50ms);
+      gone = true;
+    }
+  };
+  FencePoller poller;
+  EventSource event;
+  std::atomic<bool> gone = false;
+  std::promise<void> called;
+  auto id = poller.watch(event.fence(), notSoon(),
+                         [&called, held = std::make_shared<Slow>(gone)](const FenceResult &) { called.set_value(); });
+  ASSERT_TRUE(id);
+  event.signal();
+  called.get_future().wait();
+  EXPECT_FALSE(poller.cancel(*id));
+  EXPECT_TRUE(gone);
+}
+
 TEST(FencePoller, WatchFromCallbacks) {
   Record record;
   FencePoller poller;
