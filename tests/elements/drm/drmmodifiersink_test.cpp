@@ -157,4 +157,40 @@ TEST(Sink, Properties) {
   gst_object_unref(sink);
 }
 
+TEST(Properties, OfFences) {
+  GstElement *sink = gst_element_factory_make("drmmodifiersink", nullptr);
+  ASSERT_NE(sink, nullptr);
+  guint in_flight = 0, timeout = 0;
+  g_object_get(sink, "max-in-flight", &in_flight, "fence-timeout", &timeout, nullptr);
+  EXPECT_EQ(in_flight, 3u);
+  EXPECT_EQ(timeout, 1000u);
+  g_object_set(sink, "max-in-flight", 64, "fence-timeout", 60000, nullptr);
+  g_object_get(sink, "max-in-flight", &in_flight, "fence-timeout", &timeout, nullptr);
+  EXPECT_EQ(in_flight, 64u);
+  EXPECT_EQ(timeout, 60000u);
+  const auto policy = [&] {
+    GValue value = G_VALUE_INIT;
+    g_object_get_property(G_OBJECT(sink), "on-fence-error", &value);
+    const std::string nick =
+        g_enum_get_value(G_ENUM_CLASS(g_type_class_peek(G_VALUE_TYPE(&value))), g_value_get_enum(&value))->value_nick;
+    g_value_unset(&value);
+    return nick;
+  };
+  EXPECT_EQ(policy(), "drop");
+  gst_util_set_object_arg(G_OBJECT(sink), "on-fence-error", "pass");
+  EXPECT_EQ(policy(), "pass");
+
+  GstStructure *stats = nullptr;
+  g_object_get(sink, "stats", &stats, nullptr);
+  ASSERT_NE(stats, nullptr);
+  for (const char *name :
+       {"fence-waits", "fence-timeouts", "fence-errors", "fence-wait-ns", "in-fences", "in-fence-refused", "dropped"}) {
+    guint64 value = 1;
+    EXPECT_TRUE(gst_structure_get_uint64(stats, name, &value)) << name;
+    EXPECT_EQ(value, 0u) << name;
+  }
+  gst_structure_free(stats);
+  gst_object_unref(sink);
+}
+
 } // namespace
