@@ -2,8 +2,10 @@
 // A pipeline that ends in `appsink name=sink` or not, the element under test being `name=up`.
 #pragma once
 
+#include <functional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gst/allocators/allocators.h>
@@ -12,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "gst/zerocopy/core/dmabuf.h"
+#include "gst/zerocopy/frame_layout.h"
 
 namespace gstzc::test {
 
@@ -107,6 +110,49 @@ inline BufferId idOf(GstBuffer *buffer) {
   GstMemory *memory = gst_buffer_peek_memory(buffer, 0);
   EXPECT_TRUE(gst_is_dmabuf_memory(memory));
   return bufferId(gst_dmabuf_memory_get_fd(memory)).value();
+}
+
+// Lets `answer` fill the ALLOCATION queries that reach the appsink
+class Downstream {
+public:
+  Downstream(const Pipeline &pipeline, std::function<void(GstQuery *)> answer) : answer_(std::move(answer)) {
+    GstPad *pad = gst_element_get_static_pad(pipeline.element("sink"), "sink");
+    gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_QUERY_DOWNSTREAM, onQuery, this, nullptr);
+    gst_object_unref(pad);
+  }
+
+private:
+  static GstPadProbeReturn onQuery(GstPad *, GstPadProbeInfo *info, gpointer self) {
+    GstQuery *query = GST_PAD_PROBE_INFO_QUERY(info);
+    if (GST_QUERY_TYPE(query) != GST_QUERY_ALLOCATION || !(info->type & GST_PAD_PROBE_TYPE_PUSH))
+      return GST_PAD_PROBE_OK;
+    static_cast<Downstream *>(self)->answer_(query);
+    return GST_PAD_PROBE_HANDLED;
+  }
+  std::function<void(GstQuery *)> answer_;
+};
+
+// The pixels of a frame without its padding
+inline std::vector<guint8> pixels(GstSample *sample) {
+  auto frame = parseFrameCaps(gst_sample_get_caps(sample)).take();
+  GstBuffer *buffer = gst_sample_get_buffer(sample);
+  auto layout = frameLayout(buffer, frame);
+  EXPECT_TRUE(layout.ok()) << layout.error().message();
+  std::vector<guint8> result;
+  GstMapInfo map;
+  EXPECT_TRUE(gst_buffer_map(buffer, &map, GST_MAP_READ));
+  for (guint i = 0; i < layout->n_planes; ++i)
+    for (gint row = 0; row < layout->planes[i].rows; ++row) {
+      const guint8 *line = map.data + layout->planes[i].in_memory + static_cast<gsize>(layout->planes[i].stride) * row;
+      result.insert(result.end(), line, line + layout->planes[i].row_bytes);
+      // an odd row of packed 4:2:2 ends in half a pair, whose second luma nobody writes
+      const GstVideoFormat format = GST_VIDEO_INFO_FORMAT(&frame.info);
+      if (frame.width() % 2 == 0) continue;
+      if (format == GST_VIDEO_FORMAT_YUY2 || format == GST_VIDEO_FORMAT_YVYU) result.end()[-2] = 0;
+      if (format == GST_VIDEO_FORMAT_UYVY || format == GST_VIDEO_FORMAT_VYUY) result.end()[-1] = 0;
+    }
+  gst_buffer_unmap(buffer, &map);
+  return result;
 }
 
 } // namespace gstzc::test

@@ -42,26 +42,6 @@ AllocatorPtr memfdAllocator() {
   return AllocatorPtr(gst_zc_allocator_new(GST_ZC_MEMORY_SOURCE_MEMFD, nullptr, nullptr));
 }
 
-// Lets `answer` fill the ALLOCATION queries that reach the appsink
-class Downstream {
-public:
-  Downstream(const Pipeline &pipeline, std::function<void(GstQuery *)> answer) : answer_(std::move(answer)) {
-    GstPad *pad = gst_element_get_static_pad(pipeline.element("sink"), "sink");
-    gst_pad_add_probe(pad, GST_PAD_PROBE_TYPE_QUERY_DOWNSTREAM, onQuery, this, nullptr);
-    gst_object_unref(pad);
-  }
-
-private:
-  static GstPadProbeReturn onQuery(GstPad *, GstPadProbeInfo *info, gpointer self) {
-    GstQuery *query = GST_PAD_PROBE_INFO_QUERY(info);
-    if (GST_QUERY_TYPE(query) != GST_QUERY_ALLOCATION || !(info->type & GST_PAD_PROBE_TYPE_PUSH))
-      return GST_PAD_PROBE_OK;
-    static_cast<Downstream *>(self)->answer_(query);
-    return GST_PAD_PROBE_HANDLED;
-  }
-  std::function<void(GstQuery *)> answer_;
-};
-
 // ---- no memory ----
 
 TEST(UploadErrors, AutoNamesBothNodesAndNeverTakesAMemfd) {

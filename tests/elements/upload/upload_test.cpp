@@ -132,29 +132,6 @@ TEST(Upload, ConverterAndDecoderLikeElementsWriteIntoThePool) {
   }
 }
 
-// The pixels of a frame without its padding
-std::vector<guint8> pixels(GstSample *sample) {
-  auto frame = parseFrameCaps(gst_sample_get_caps(sample)).take();
-  GstBuffer *buffer = gst_sample_get_buffer(sample);
-  auto layout = frameLayout(buffer, frame);
-  EXPECT_TRUE(layout.ok()) << layout.error().message();
-  std::vector<guint8> result;
-  GstMapInfo map;
-  EXPECT_TRUE(gst_buffer_map(buffer, &map, GST_MAP_READ));
-  for (guint i = 0; i < layout->n_planes; ++i)
-    for (gint row = 0; row < layout->planes[i].rows; ++row) {
-      const guint8 *line = map.data + layout->planes[i].in_memory + static_cast<gsize>(layout->planes[i].stride) * row;
-      result.insert(result.end(), line, line + layout->planes[i].row_bytes);
-      // an odd row of packed 4:2:2 ends in half a pair, whose second luma nobody writes
-      const GstVideoFormat format = GST_VIDEO_INFO_FORMAT(&frame.info);
-      if (frame.width() % 2 == 0) continue;
-      if (format == GST_VIDEO_FORMAT_YUY2 || format == GST_VIDEO_FORMAT_YVYU) result.end()[-2] = 0;
-      if (format == GST_VIDEO_FORMAT_UYVY || format == GST_VIDEO_FORMAT_VYUY) result.end()[-1] = 0;
-    }
-  gst_buffer_unmap(buffer, &map);
-  return result;
-}
-
 class UploadFormats : public testing::TestWithParam<std::tuple<std::string, std::pair<int, int>>> {};
 
 TEST_P(UploadFormats, PixelsAreThoseOfThePlainPipeline) {
