@@ -12,29 +12,25 @@ namespace gstzc::infer {
 
 Result<MappedFrame::Readable> MappedFrame::access(GstBuffer *buffer, guint index, MappingCache &mappings) {
   GstMemory *memory = gst_buffer_peek_memory(buffer, index);
-  const auto name = [&] { return "memory " + std::to_string(index) + " of the frame"; };
+  const auto failed = [&](const std::string &why, int code) {
+    return Error{"memory " + std::to_string(index) + " of the frame cannot be mapped for reading" + why, code,
+                 "fenceinfer reads frames with the CPU: use a producer whose memory the CPU can see"};
+  };
   Readable result;
   result.index = index;
-  std::string why;
-  int code = 0;
   if (gst_is_dmabuf_memory(memory)) {
     const int fd = gst_dmabuf_memory_get_fd(memory);
     auto id = trackMemory(memory);
-    if (!id) return Error{name() + ": " + id.error().what, id.error().code, id.error().remedy};
+    if (!id) return failed(": " + id.error().what, id.error().code);
     auto mapping = mappings.map(fd, *id);
-    if (mapping) {
-      result.mapping = mapping.take();
-      result.cpu.emplace(fd, Access::Read);
-      if (!result.cpu->ok()) return Error{name() + ": begin reading with the CPU", result.cpu->error(), ""};
-      return result;
-    }
-    why = ": " + mapping.error().what;
-    code = mapping.error().code;
+    if (!mapping) return failed(": " + mapping.error().what, mapping.error().code);
+    result.mapping = mapping.take();
+    result.cpu.emplace(fd, Access::Read);
+    if (!result.cpu->ok()) return failed(": begin the access", result.cpu->error());
+    return result;
   }
   auto info = std::make_unique<GstMapInfo>();
-  if (!gst_memory_map(memory, info.get(), GST_MAP_READ))
-    return Error{name() + " cannot be mapped for reading" + why, code,
-                 "fenceinfer reads frames with the CPU: use a producer whose memory the CPU can see"};
+  if (!gst_memory_map(memory, info.get(), GST_MAP_READ)) return failed("", 0);
   result.info.reset(info.release());
   return result;
 }

@@ -16,8 +16,8 @@ namespace gstzc::infer {
 
 // The first `planes` planes of a frame, for reading until destruction; the buffer has to live as long. Memory is looked
 // at once, and only where it holds these planes. dma-bufs are read through `mappings`, and each access is bracketed
-// with DMA_BUF_IOCTL_SYNC; other memory, and dma-bufs that cannot be mapped whole, through gst_memory_map(). Errors
-// name the memory: what the CPU cannot see, a dma-buf that is shorter than the planes in it.
+// with DMA_BUF_IOCTL_SYNC; other memory through gst_memory_map(). Errors name the memory: what the CPU cannot see, a
+// dma-buf that is shorter than the planes in it.
 class MappedFrame {
 public:
   static Result<MappedFrame> map(GstBuffer *buffer, const FrameLayout &layout, int planes, MappingCache &mappings);

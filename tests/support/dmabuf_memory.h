@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cstdio>
-#include <filesystem>
+#include <cstring>
 
 #include <gst/allocators/allocators.h>
 #include <gst/gst.h>
@@ -47,12 +47,6 @@ public:
 private:
   GstAllocator *allocator_;
 };
-
-inline size_t openDescriptors() {
-  size_t n = 0;
-  for ([[maybe_unused]] const auto &entry : std::filesystem::directory_iterator("/proc/self/fd")) ++n;
-  return n;
-}
 
 // Pages of this process in memory.
 inline long residentPages() {

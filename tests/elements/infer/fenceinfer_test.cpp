@@ -11,13 +11,15 @@
 
 #include <gst/allocators/allocators.h>
 #include <linux/dma-buf.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "gst/zerocopy/core/dmabuf.h"
 
-// Stands before libc's, for GstDmaBufAllocator too: memfds take the place of dma-bufs here, and what is asked of them
+// These stand before libc's, for the libraries too: memfds take the place of dma-bufs here, and what is asked of them
 // is written down.
 static std::mutex sync_mutex;
 static std::vector<__u64> sync_flags;
@@ -32,6 +34,11 @@ extern "C" __attribute__((visibility("default"))) int ioctl(int fd, unsigned lon
     return 0;
   }
   return static_cast<int>(syscall(SYS_ioctl, fd, request, argument));
+}
+extern "C" __attribute__((visibility("default"))) int fstatfs(int fd, struct statfs *out) {
+  const int rc = static_cast<int>(syscall(SYS_fstatfs, fd, out));
+  if (rc == 0 && out->f_type == TMPFS_MAGIC) out->f_type = DMA_BUF_MAGIC;
+  return rc;
 }
 
 namespace gstzc::test {

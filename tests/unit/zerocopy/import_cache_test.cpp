@@ -12,16 +12,26 @@
 
 using namespace gstzc;
 
-// Every allocation of this program by C++ is counted. Not inlined, where the compiler would see free() for new.
+// Every allocation of this program by C++ is counted; all forms are here, for checkers that compare them. Not inlined,
+// where the compiler would see free() for new.
 static std::atomic<uint64_t> allocations = 0;
 
-[[gnu::noinline]] void *operator new(size_t size) {
+[[gnu::noinline]] void *operator new(size_t size, const std::nothrow_t &) noexcept {
   ++allocations;
-  if (void *memory = std::malloc(size)) return memory;
+  return std::malloc(size);
+}
+[[gnu::noinline]] void *operator new(size_t size) {
+  if (void *memory = operator new(size, std::nothrow)) return memory;
   throw std::bad_alloc();
 }
+void *operator new[](size_t size) { return operator new(size); }
+void *operator new[](size_t size, const std::nothrow_t &) noexcept { return operator new(size, std::nothrow); }
 [[gnu::noinline]] void operator delete(void *memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void *memory, size_t) noexcept { std::free(memory); }
+void operator delete(void *memory, size_t) noexcept { operator delete(memory); }
+void operator delete(void *memory, const std::nothrow_t &) noexcept { operator delete(memory); }
+void operator delete[](void *memory) noexcept { operator delete(memory); }
+void operator delete[](void *memory, size_t) noexcept { operator delete(memory); }
+void operator delete[](void *memory, const std::nothrow_t &) noexcept { operator delete(memory); }
 
 namespace {
 

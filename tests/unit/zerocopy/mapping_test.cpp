@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "tests/support/dmabuf_memory.h"
+#include "tests/support/open_fds.h"
 
 using namespace gstzc;
 using namespace gstzc::test;
@@ -66,7 +67,7 @@ TEST_F(Mappings, AFileThatGrewIsAnotherMapping) {
 }
 
 TEST_F(Mappings, BadDescriptorsAreErrors) {
-  const size_t before = openDescriptors();
+  const size_t before = openFds();
   EXPECT_EQ(error(-1), EBADF);
   UniqueFd closed = memfd(4096);
   const int number = closed.get();
@@ -82,7 +83,7 @@ TEST_F(Mappings, BadDescriptorsAreErrors) {
   close(ends[0]);
   close(ends[1]);
   EXPECT_EQ(mappings.counters().imports, 0u);
-  EXPECT_EQ(openDescriptors(), before);
+  EXPECT_EQ(openFds(), before);
 }
 
 TEST_F(Mappings, ADescriptorThatMayNotBeRead) {
