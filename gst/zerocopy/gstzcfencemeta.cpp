@@ -20,6 +20,7 @@
 #include <cerrno>
 #include <chrono>
 #include <memory>
+#include <optional>
 
 #include <gst/allocators/allocators.h>
 #include <sys/eventfd.h>
@@ -279,17 +280,19 @@ gboolean gst_buffer_get_zc_ready_fence(GstBuffer *buffer, GstZcFenceAccess acces
     gstzc::setGError(error, fences.error());
     return FALSE;
   }
-  if (const int failed = fences->sync.status().error; failed != 0) {
-    gstzc::setGError(error, gstzc::fenceError({gstzc::FenceOutcome::Failed, failed, 0}, {}));
-    return FALSE;
-  }
-  for (const gstzc::Fence &other : fences->others) {
+  bool pending = false;
+  std::optional<gstzc::FenceResult> failed;
+  for (const gstzc::Fence &other : fences->others) { // where a sync_file has failed, it is among them
     const auto over = gstzc::fenceNow(other);
-    if (over && over->error == 0) continue;
-    const Error cause = over ? gstzc::fenceError(*over, {})
-                             : Error{"a fence of the frame for which no sync_file can stand is pending", EBUSY,
-                                     "gst_buffer_wait_zc_fences() waits for it"};
-    gstzc::setGError(error, cause);
+    if (!over)
+      pending = true;
+    else if (over->error != 0)
+      failed = over;
+  }
+  if (failed || pending) {
+    gstzc::setGError(error, failed ? gstzc::fenceError(*failed, {})
+                                   : Error{"a fence of the frame for which no sync_file can stand is pending", EBUSY,
+                                           "gst_buffer_wait_zc_fences() waits for it"});
     return FALSE;
   }
   *fd = fences->sync.release().release();
