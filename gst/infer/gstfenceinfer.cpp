@@ -165,6 +165,7 @@ static void account(GstFenceInfer *self, const FrameResult &result, std::chrono:
     ++s->stats.inferred;
     s->stats.preprocess.add(result.preprocess_ns);
     s->stats.infer.add(result.infer_ns);
+    s->stats.mappings = s->inference->mappingCounters();
     const guint64 took = static_cast<guint64>(waited.count()) + result.preprocess_ns + result.infer_ns;
     s->latency_ns = s->latency_ns == 0 ? took : (s->latency_ns * 7 + took) / 8;
     // a pipeline that was told too little is late with every frame: have it ask again

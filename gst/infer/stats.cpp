@@ -47,6 +47,9 @@ GstStructure *Stats::structure() const {
   set(s, "fence-wait", fence_wait);
   set(s, "fence-timeouts", fence_timeouts);
   set(s, "fence-errors", fence_errors);
+  set(s, "mappings-made", mappings.imports);
+  set(s, "mapping-hits", mappings.hits);
+  set(s, "mappings", mappings.entries);
   return s;
 }
 

@@ -6,6 +6,7 @@
 
 #include "gst/infer/frame_queue.h"
 #include "gst/infer/results.h"
+#include "gst/zerocopy/core/import_cache.h"
 
 namespace gstzc::infer {
 
@@ -13,6 +14,7 @@ struct Stats {
   guint64 frames = 0, inferred = 0, dropped = 0, errors = 0;
   guint64 fence_waits = 0, fence_timeouts = 0, fence_errors = 0;
   Durations preprocess, infer, fence_wait;
+  ImportCache::Counters mappings; // of the process, as of the last frame
 
   // Of a frame that came out of the queue. One whose wait a flush ended counts nowhere here.
   void add(const FrameQueue::FenceEnd &end);

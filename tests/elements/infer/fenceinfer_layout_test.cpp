@@ -250,5 +250,29 @@ TEST_F(LayoutTest, MemoriesWithDescriptors) {
   });
 }
 
+// What comes round again is not mapped again.
+TEST_F(LayoutTest, RecycledBuffersKeepTheirMappings) {
+  constexpr guint kBuffers = 4;
+  const Layout layout = {"", "NV12", 640, 480, 704, 480, Planes::Together, 0, true};
+  const auto picture = randomPicture(layout.format, layout.width, layout.height);
+  GstAllocator *memfds = gst_zc_allocator_new(GST_ZC_MEMORY_SOURCE_MEMFD, nullptr, nullptr);
+  std::vector<GstBuffer *> buffers;
+  for (guint i = 0; i < kBuffers; ++i) buffers.push_back(place(picture, layout, memfds));
+  gst_object_unref(memfds);
+  start(save(constantFaces(kSide, {kMiddleFace}, 3.0f)), capsFor(layout).c_str());
+  guint64 made = 0, hits = 0;
+  for (int round = 0; round < 5; ++round) {
+    for (GstBuffer *buffer : buffers) {
+      ASSERT_EQ(gst_harness_push(harness_, gst_buffer_ref(buffer)), GST_FLOW_OK);
+      gst_buffer_unref(gst_harness_pull(harness_));
+    }
+    if (round == 0) made = stat("mappings-made"), hits = stat("mapping-hits");
+  }
+  EXPECT_EQ(stat("mappings"), kBuffers);
+  EXPECT_EQ(stat("mappings-made"), made);
+  EXPECT_GE(stat("mapping-hits"), hits + 4 * kBuffers);
+  for (GstBuffer *buffer : buffers) gst_buffer_unref(buffer);
+}
+
 } // namespace
 } // namespace gstzc::test
