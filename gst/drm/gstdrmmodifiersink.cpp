@@ -34,6 +34,7 @@
 #include "gst/drm/gstzcdumbpool.h"
 #include "gst/zerocopy/frame_copy.h"
 #include "gst/zerocopy/frame_layout.h"
+#include "gst/zerocopy/gstzcfencemeta.h"
 #include "gst/zerocopy/gstzcmemoryneed.h"
 #include "gst/zerocopy/memory_tracking.h"
 
@@ -457,7 +458,9 @@ static gboolean gst_drm_modifier_sink_propose_allocation(GstBaseSink *sink, GstQ
   auto parsed = parseFrameCaps(caps);
   if (!parsed) return FALSE;
 
-  gst_query_add_allocation_meta(query, GST_VIDEO_META_API_TYPE, nullptr);
+  // any stride and offset, and fences are waited for
+  for (const GType api : {GST_VIDEO_META_API_TYPE, GST_ZC_FENCE_META_API_TYPE})
+    gst_query_add_allocation_meta(query, api, nullptr);
   // A producer of dma-bufs has better memory than ours (cached, of its own device) unless we may be unable to import
   // it.
   bool keeps_its_own = false;

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "gst/zerocopy/core/sync_file.h"
+#include "gst/zerocopy/gstzcfencemeta.h"
 #include "tests/lab/drm/feeder.h"
 #include "tests/lab/drm/player.h"
 #include "tests/lab/support/card.h"
@@ -305,6 +306,53 @@ TEST_F(SinkFences, OfADevice) {
   ASSERT_TRUE(buffer->signal(*attached));
   ASSERT_TRUE(player.wait(20s));
   EXPECT_EQ(shown(player), std::vector<uint64_t>{0});
+}
+
+TEST_F(SinkFences, ThatTheBufferCarriesCountBesideThoseOfItsMemory) {
+  addPictures(2);
+  fence(pictures_[0]);
+  auto timeline = SwTimeline::create();
+  ASSERT_TRUE(timeline) << timeline.error().message();
+  Player player(pipeline("fence-timeout=20000"));
+  Feeder feeder(player);
+  player.start();
+  for (uint64_t i = 0; i < 2; ++i) {
+    auto point = timeline->fence(static_cast<uint32_t>(i + 1));
+    ASSERT_TRUE(point) << point.error().message();
+    GstBuffer *buffer = pictures_[i].frame(i * kFrame);
+    GError *error = nullptr;
+    EXPECT_NE(gst_buffer_add_zc_fence_meta(buffer, point->release().release(), i, &error), nullptr);
+    EXPECT_EQ(error, nullptr);
+    feeder.push(buffer);
+  }
+  feeder.end();
+  ASSERT_TRUE(waitStat(player, "fence-waits", 2));
+  ASSERT_TRUE(timelines_[0].advance(1));
+  std::this_thread::sleep_for(kNotYet);
+  EXPECT_EQ(player.stat("commits"), 0u) << "one of the two";
+  ASSERT_TRUE(timeline->advance(1));
+  ASSERT_TRUE(waitFlips(player, 1));
+  std::this_thread::sleep_for(kNotYet);
+  EXPECT_EQ(player.stat("commits"), 1u);
+  ASSERT_TRUE(timeline->advance(1));
+  ASSERT_TRUE(player.wait(20s));
+  ASSERT_TRUE(player.ended()) << player.errors();
+  EXPECT_EQ(shown(player), (std::vector<uint64_t>{0, 1}));
+  EXPECT_EQ(player.stat("in-fences"), 2u);
+}
+
+TEST_F(SinkFences, ProducersAreToldThatTheyAreWaitedFor) {
+  Player player(pipeline(""));
+  gst_element_set_state(player.pipeline(), GST_STATE_PAUSED);
+  GstCaps *caps = gst_caps_from_string("video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=XR24,width=64,height=48,"
+                                       "framerate=50/1");
+  GstQuery *query = gst_query_new_allocation(caps, FALSE);
+  GstPad *pad = gst_element_get_static_pad(player.sink(), "sink");
+  EXPECT_TRUE(gst_pad_query(pad, query));
+  EXPECT_TRUE(gst_query_find_allocation_meta(query, GST_ZC_FENCE_META_API_TYPE, nullptr));
+  gst_object_unref(pad);
+  gst_query_unref(query);
+  gst_caps_unref(caps);
 }
 
 // IN_FENCE_FD says what the frame waits for: fences that come to its memory later do not count. Without it the kernel
