@@ -34,6 +34,7 @@
 #include "gst/zerocopy/fence_policy.h"
 #include "gst/zerocopy/frame_fence.h"
 #include "gst/zerocopy/gstzcfencemeta.h"
+#include "gst/zerocopy/gstzcmemoryneed.h"
 #include "gst/zerocopy/shallow_copy.h"
 
 GST_DEBUG_CATEGORY_STATIC(gst_fence_infer_debug);
@@ -320,6 +321,8 @@ static bool answer_query(GstFenceInfer *self, GstQuery *query) {
   guint index = 0;
   while (gst_query_find_allocation_meta(query, GST_VIDEO_CROP_META_API_TYPE, &index))
     gst_query_remove_nth_allocation_meta(query, index);
+  // what downstream needs stays; a tee before us has to hear from each of its branches
+  gst_query_add_zc_memory_need(query, GST_ZC_MEMORY_NEED_ANY, nullptr);
   return true;
 }
 

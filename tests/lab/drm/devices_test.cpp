@@ -103,6 +103,18 @@ TEST(Virtio, ForeignDmaBufIsOneErrorWithTheErrno) {
 }
 
 // A producer of dma-bufs keeps its own memory unless the display could not import it.
+TEST(Pools, DevicesAreAskedWhatForeignMemoryTheyTake) {
+  const std::pair<const char *, ForeignMemory> devices[] = {
+      {"vkms", ForeignMemory::Any}, {"bochs-drm", ForeignMemory::Any}, {"virtio_gpu", ForeignMemory::None}};
+  for (const auto &[driver, takes] : devices) {
+    auto path = cardPath(driver);
+    ASSERT_TRUE(path) << path.error().message();
+    auto device = KmsDevice::openPath(*path);
+    ASSERT_TRUE(device) << device.error().message();
+    EXPECT_EQ((*device)->foreignMemory(), takes) << driver;
+  }
+}
+
 TEST(Pools, AreOfferedForDmaBufsWhereForeignOnesAreRefused) {
   for (const auto &[driver, memory] :
        {std::pair{"vkms", "udmabuf"}, {"bochs-drm", "udmabuf"}, {"virtio_gpu", "virtio_gpu"}}) {

@@ -24,8 +24,9 @@ MEMORY_MB = int(os.environ.get("GSTZC_LAB_MEMORY", "1536"))
 
 # Kernel modules in the order of loading; what they need is added. vkms and swsync are ours (setup.py).
 MODULES = ["configfs", "9pnet_virtio", "9p", "overlay", "virtio-gpu", "bochs", "vgem", "vivid"]
-# vivid: one capture device only (node type bit 0), so that the VM boots fast
-OPTIONS = {"vivid": "n_devs=1 node_types=0x1", "vkms": "enable_overlay=1"}
+# vivid: a capture device (node type bit 0), and an HDMI output (bit 8) that takes contiguous memory only;
+# no more nodes, so that the VM boots fast
+OPTIONS = {"vivid": "n_devs=2 node_types=0x1,0x100 allocators=0,1 num_outputs=1,1 output_types=0,1", "vkms": "enable_overlay=1"}
 
 
 class LabError(Exception):
