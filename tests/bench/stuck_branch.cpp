@@ -5,9 +5,12 @@
 #include <condition_variable>
 #include <cstdio>
 #include <deque>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include <gst/gst.h>
 #include <sys/eventfd.h>
@@ -26,9 +29,9 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 constexpr int kPairs = 10;
-constexpr int kWarmUp = 50, kFrames = 500;
-constexpr auto kDeviceTime = 1ms;      // from handing a frame on to its end in the device
-constexpr guint kStuckTimeoutMs = 100; // each frame of the stuck branch holds its place so long
+constexpr int kWarmUp = 50, kGroup = 20, kGroups = 40; // frames, frames, groups of frames
+constexpr auto kDeviceTime = 1ms;                      // from handing a frame on to its end in the device
+constexpr guint kStuckTimeoutMs = 100;                 // each frame of the stuck branch holds its place so long
 constexpr double kAllowed = 0.05;
 
 // A device that finishes what it was given some time later, in order; or never.
@@ -127,11 +130,15 @@ public:
 
   bool isRunning() const { return pushing_.joinable(); }
 
-  // Mean time between frames once it runs, ns; 0 if it does not come to that in 60 s.
+  // ns a frame once it runs: the median of groups of frames, so that a moment in which the machine was busy with
+  // something else does not count. 0 if it does not come to that in 60 s.
   double frameTime() {
     std::unique_lock lock(mutex_);
-    if (!changed_.wait_for(lock, 60s, [this] { return count_ >= kWarmUp + kFrames; })) return 0;
-    return static_cast<double>(last_ns_ - first_ns_) / kFrames;
+    if (!changed_.wait_for(lock, 60s, [this] { return group_ends_.size() > kGroups; })) return 0;
+    std::vector<double> times;
+    for (size_t i = 1; i < group_ends_.size(); ++i)
+      times.push_back(static_cast<double>(group_ends_[i] - group_ends_[i - 1]) / kGroup);
+    return median(times);
   }
 
 private:
@@ -153,11 +160,9 @@ private:
   }
   void left() {
     const std::lock_guard lock(mutex_);
-    ++count_;
-    if (count_ == kWarmUp) first_ns_ = clockNs();
-    if (count_ != kWarmUp + kFrames) return;
-    last_ns_ = clockNs();
-    changed_.notify_all();
+    if (++count_ < kWarmUp || (count_ - kWarmUp) % kGroup != 0 || group_ends_.size() > kGroups) return;
+    group_ends_.push_back(clockNs());
+    if (group_ends_.size() > kGroups) changed_.notify_all();
   }
 
   Device device_;
@@ -167,7 +172,7 @@ private:
   std::mutex mutex_;
   std::condition_variable changed_;
   int count_ = 0;
-  uint64_t first_ns_ = 0, last_ns_ = 0;
+  std::vector<uint64_t> group_ends_;
 };
 
 // ns a frame; 0 if it did not run

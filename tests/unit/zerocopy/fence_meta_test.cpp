@@ -51,6 +51,8 @@ protected:
   }
   void TearDown() override {
     gst_clear_buffer(&buffer);
+    // a streaming thread that ends may hold its pipeline's bus a moment longer than whoever stopped it
+    for (int i = 0; i < 2000 && openFds() != fds; ++i) g_usleep(1000);
     EXPECT_EQ(openFds(), fds);
   }
   static std::vector<guint64> sequences(GstBuffer *of) {
