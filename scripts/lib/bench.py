@@ -63,7 +63,7 @@ def figure(name, cases):
     """Bars of the ratios, a line at 1 (what it is compared with), whiskers of the spread, a mark at the limit."""
     left, width, right, row, top = 300, 420, 190, 34, 64
     height = top + row * len(cases) + 44
-    largest = max([1.2] + [max(c["ratio"] + c["spread"] / 2, c.get("limit", 0)) for c in cases.values()]) * 1.03
+    largest = 1.15 * max([1.2] + [max(c["ratio"], c.get("limit", 0)) for c in cases.values()])  # a whisker may end at the edge
 
     def x(ratio):
         return left + width * min(ratio, largest) / largest
@@ -73,7 +73,7 @@ def figure(name, cases):
            f'<rect width="100%" height="100%" fill="#ffffff"/>',
            f'<text x="16" y="26" font-size="16" font-weight="bold" fill="#1a1a1a">{escape(name)}: how many times what it is compared with</text>',
            '<text x="16" y="46" fill="#555555">bar: ratio in one run; whisker: its spread; red line: the largest that is accepted</text>']
-    step = 0.5 if largest < 5 else 1 if largest < 12 else 5
+    step = next(step for step in (0.25, 0.5, 1, 2, 5, 10, 100, largest) if largest / step <= 10)
     tick = 0.0
     while tick <= largest:
         colour = "#1a1a1a" if abs(tick - 1) < 1e-9 else "#dddddd"
