@@ -282,6 +282,11 @@ Result<DmaBuffer> DmaAllocator::allocUdmabuf(size_t bytes) const {
 }
 
 Result<DmaBuffer> DmaAllocator::allocHeap(const Heap &heap, size_t bytes) const {
+  // the system heap takes page after page until the machine has none left
+  const auto ram = static_cast<uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+  if (bytes > ram)
+    return Error{std::to_string(bytes) + " bytes from dma-heap " + heap.name, ENOMEM,
+                 "This machine has " + std::to_string(ram) + " in all"};
   dma_heap_allocation_data request = {};
   request.len = bytes;
   request.fd_flags = O_RDWR | O_CLOEXEC;

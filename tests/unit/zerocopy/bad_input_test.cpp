@@ -433,6 +433,7 @@ TEST_F(BadInput, NodesThatAreNoDevices) {
   const auto heap = DmaAllocator::open(DmaSource::DmaHeap, "null", MemoryNeed::Any, nodes);
   ASSERT_TRUE(heap.ok());
   EXPECT_EQ(heap->alloc(4096).error().code, ENOTTY);
+  EXPECT_EQ(heap->alloc(size_t{1} << 46).error().code, ENOMEM) << "more than any machine has: the heap would try";
   nodes.udmabuf = "/proc/self/no-such-node";
   EXPECT_EQ(DmaAllocator::open(DmaSource::Udmabuf, "", MemoryNeed::Any, nodes).error().code, ENOENT);
 }
