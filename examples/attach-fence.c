@@ -205,6 +205,7 @@ int main(int argc, char **argv) {
   gst_init(&argc, &argv);
   caps = gst_caps_from_string(CAPS);
   device_open(&device);
+  g_print("the device gives %s\n", device.timeline >= 0 ? "sync_files" : "eventfds");
   description =
       g_strdup_printf("appsrc name=src format=time ! %s", argc > 1 ? argv[1] : "appsink name=sink sync=false");
   pipeline = gst_parse_launch(description, &error);
