@@ -5,18 +5,33 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/eventfd.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 
+#include "gst/zerocopy/core/fence_poller.h"
 #include "tests/lab/support/card.h"
 
 namespace gstzc::lab {
+
+namespace {
+
+// A thread that is started in a namespace of ours shares it for as long as it lives, and nobody who shares one may go
+// back: the poller's, which lives on, has to be there before.
+void startPoller() {
+  UniqueFd over(eventfd(1, EFD_CLOEXEC));
+  (void)FencePoller::process().watch({Fence::Kind::Event, std::move(over), {}}, FencePoller::Clock::now(),
+                                     [](const FenceResult &) {});
+}
+
+} // namespace
 
 Result<OnlyCard> OnlyCard::create(const std::string &driver) {
   auto path = cardPath(driver);
   if (!path) return path.error();
   struct stat node = {};
   if (stat(path->c_str(), &node) != 0) return Error{"stat " + *path, errno, ""};
+  startPoller();
   UniqueFd before(open("/proc/thread-self/ns/mnt", O_RDONLY | O_CLOEXEC));
   UniqueFd root(open("/", O_PATH | O_CLOEXEC));
   if (!before.isValid() || !root.isValid() || unshare(CLONE_NEWNS) != 0)
