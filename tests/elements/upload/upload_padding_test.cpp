@@ -65,7 +65,7 @@ TEST_P(UploadPadding, WishedForByDownstream) {
     gst_query_add_allocation_meta(query, GST_VIDEO_META_API_TYPE, params);
     gst_structure_free(params);
   });
-  std::vector<BufferId> written;
+  std::vector<BufferId> written, shown;
   GstPad *pad = gst_element_get_static_pad(p.element("up"), "sink");
   gst_pad_add_probe(
       pad, GST_PAD_PROBE_TYPE_BUFFER,
@@ -82,12 +82,13 @@ TEST_P(UploadPadding, WishedForByDownstream) {
     ASSERT_TRUE(expected != nullptr && got != nullptr) << p.waitEnd();
     GstBuffer *buffer = gst_sample_get_buffer(got);
     expectLayout(buffer, padded);
-    EXPECT_EQ(idOf(buffer), written[i]) << "the memory that the producer wrote";
+    shown.push_back(idOf(buffer));
     EXPECT_TRUE(pixels(got) == pixels(expected)) << i;
     gst_sample_unref(expected);
     gst_sample_unref(got);
   }
   EXPECT_EQ(p.waitEnd(), "");
+  EXPECT_EQ(shown, written) << "the memory that the producer wrote"; // the probe's thread has ended
   EXPECT_EQ(p.stat("bytes-copied"), 0u);
 }
 
