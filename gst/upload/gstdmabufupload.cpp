@@ -19,6 +19,7 @@
 #include "gst/upload/gstdmabufupload.h"
 
 #include <atomic>
+#include <cerrno>
 #include <cinttypes>
 #include <mutex>
 #include <string>
@@ -75,6 +76,8 @@ struct Upload {
   GstBufferPool *copy_pool = nullptr; // active, for frames that have to be copied: ours or downstream's
   PoolCounts old_pools;               // of pools that are gone
 
+  std::atomic<bool> interrupted{false}; // by a flush or the end: nothing may wait
+
   Stats stats;
 };
 
@@ -128,7 +131,9 @@ static void drop_copy_pool(Upload *u) {
   replace_pool(u, &u->copy_pool, nullptr);
 }
 
+// Has a streaming thread come back that waits for a buffer or for a fence.
 static void set_flushing(Upload *u, gboolean flushing) {
+  u->interrupted = flushing;
   GstBufferPool *pool = nullptr;
   {
     std::lock_guard guard(u->pools_lock);
@@ -177,6 +182,7 @@ static gboolean gst_dmabuf_upload_start(GstBaseTransform *trans) {
   const GstZcMemorySource memory = u->settings.memory;
   GST_OBJECT_UNLOCK(self);
 
+  u->interrupted = false;
   u->stats.frames = u->stats.passed = u->stats.copies = u->stats.bytes_copied = 0;
   {
     std::lock_guard guard(u->pools_lock);
@@ -206,7 +212,7 @@ static gboolean gst_dmabuf_upload_stop(GstBaseTransform *trans) {
 }
 
 static GstStateChangeReturn gst_dmabuf_upload_change_state(GstElement *element, GstStateChange transition) {
-  // a streaming thread that waits for a buffer of a bounded pool downstream has to come back first
+  // a streaming thread that waits for a buffer of a bounded pool downstream, or for a fence, has to come back first
   if (transition == GST_STATE_CHANGE_PAUSED_TO_READY) set_flushing(GST_DMABUF_UPLOAD(element)->upload, TRUE);
   return GST_ELEMENT_CLASS(parent_class)->change_state(element, transition);
 }
@@ -444,9 +450,10 @@ static GstFlowReturn copy_frame(GstDmabufUpload *self, GstBuffer *in, GstBuffer 
     }
     return flow;
   }
-  const auto bytes = copyFrame(buffer, u->out, in, u->in);
+  const auto bytes = copyFrame(buffer, u->out, in, u->in, [u] { return u->interrupted.load(); });
   if (!bytes) {
     gst_buffer_unref(buffer);
+    if (bytes.error().code == ECANCELED) return GST_FLOW_FLUSHING;
     GST_ELEMENT_ERROR(self, STREAM, FORMAT, ("Frame refused: %s", bytes.error().message().c_str()),
                       ("%" GST_PTR_FORMAT ", %" GST_PTR_FORMAT, in, u->in_caps));
     return GST_FLOW_ERROR;

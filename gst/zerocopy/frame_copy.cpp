@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "gst/zerocopy/frame_copy.h"
 
+#include <chrono>
 #include <cstring>
 
+#include "gst/zerocopy/fence_policy.h"
 #include "gst/zerocopy/frame_fence.h"
 
 namespace gstzc {
 namespace {
 
-constexpr std::chrono::milliseconds kProducerTimeout{1000};
+constexpr std::chrono::milliseconds kTimeout{kFenceTimeoutDefault};
 
 // CPU view of the GstMemory that holds a plane
 class PlaneMapping {
@@ -34,7 +36,8 @@ std::string planeName(guint p) { return "plane " + std::to_string(p); }
 
 } // namespace
 
-Result<gsize> copyFrame(GstBuffer *dst, const FrameCaps &dst_caps, GstBuffer *src, const FrameCaps &src_caps) {
+Result<gsize> copyFrame(GstBuffer *dst, const FrameCaps &dst_caps, GstBuffer *src, const FrameCaps &src_caps,
+                        const std::function<bool()> &interrupted) {
   if (GST_VIDEO_INFO_FORMAT(&src_caps.info) != GST_VIDEO_INFO_FORMAT(&dst_caps.info) ||
       src_caps.width() != dst_caps.width() || src_caps.height() != dst_caps.height())
     return Error{"copy between frames of different format or size", 0, ""};
@@ -50,7 +53,10 @@ Result<gsize> copyFrame(GstBuffer *dst, const FrameCaps &dst_caps, GstBuffer *sr
                      std::to_string(to->n_planes),
                  0, "The producer's GstVideoMeta is wrong for these caps"};
 
-  if (auto ready = waitForFrame(src, Access::Read, kProducerTimeout); !ready) return ready.error();
+  if (auto ready = waitForFrame(src, Access::Read, kTimeout, interrupted); !ready) return ready.error();
+  if (auto idle = waitForFrame(dst, Access::Write, kTimeout, interrupted); !idle)
+    return Error{"memory for a copy, which a device still uses", idle.error().code,
+                 "The pool that it comes from gives buffers out before their devices are done"};
 
   gsize bytes = 0;
   for (guint p = 0; p < to->n_planes; ++p) {

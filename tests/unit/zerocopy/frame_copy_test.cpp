@@ -7,8 +7,10 @@
 
 #include <gst/allocators/allocators.h>
 #include <gtest/gtest.h>
+#include <sys/eventfd.h>
 
 #include "gst/zerocopy/core/unique_fd.h"
+#include "gst/zerocopy/gstzcfencemeta.h"
 
 using namespace gstzc;
 
@@ -159,6 +161,46 @@ TEST(CopyWait, AProducerThatHangsIsAnErrorInTime) {
   gst_buffer_unref(from);
   gst_buffer_unref(to);
   gst_object_unref(allocator);
+}
+
+// A frame that a device of this process never finishes with
+GstBuffer *busyFrame(const FrameCaps &caps, guint8 fill) {
+  GstBuffer *frame = makeFrame(caps, 0, 0, fill);
+  GstZcDeviceEvent *event = gst_zc_device_event_new_eventfd(eventfd(0, EFD_CLOEXEC), nullptr);
+  gst_buffer_add_zc_event_meta(frame, event, 0);
+  gst_zc_device_event_unref(event);
+  return frame;
+}
+
+TEST(CopyWait, EndsWhenItIsInterruptedWhicheverFrameIsBusy) {
+  const FrameCaps caps = capsOf("GRAY8", 64, 4);
+  for (const bool source : {true, false}) {
+    GstBuffer *busy = busyFrame(caps, 0x55), *idle = makeFrame(caps, 0, 0, 0xaa);
+    int asked = 0;
+    const auto bytes =
+        copyFrame(source ? idle : busy, caps, source ? busy : idle, caps, [&asked] { return ++asked > 1; });
+    ASSERT_FALSE(bytes.ok()) << source;
+    EXPECT_EQ(bytes.error().code, ECANCELED) << bytes.error().message();
+    EXPECT_EQ(asked, 2) << "asked for as long as it waits";
+    guint8 first = 0;
+    gst_buffer_extract(source ? idle : busy, 0, &first, 1);
+    EXPECT_EQ(first, source ? 0xaa : 0x55) << "nothing was written";
+    gst_buffer_unref(busy);
+    gst_buffer_unref(idle);
+  }
+}
+
+TEST(CopyWait, MemoryThatADeviceStillUsesIsNotWrittenInto) {
+  const FrameCaps caps = capsOf("GRAY8", 64, 4);
+  GstBuffer *from = makeFrame(caps, 0, 0, 0xaa), *to = busyFrame(caps, 0x55);
+  const auto bytes = copyFrame(to, caps, from, caps);
+  ASSERT_FALSE(bytes.ok());
+  EXPECT_EQ(bytes.error().code, ETIMEDOUT) << bytes.error().message();
+  guint8 first = 0;
+  gst_buffer_extract(to, 0, &first, 1);
+  EXPECT_EQ(first, 0x55);
+  gst_buffer_unref(from);
+  gst_buffer_unref(to);
 }
 
 } // namespace
