@@ -5,7 +5,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
-#include <filesystem>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -85,11 +84,5 @@ private:
   std::condition_variable changed_;
   std::vector<std::pair<int, FenceResult>> ended_;
 };
-
-inline size_t openDescriptors() {
-  size_t n = 0;
-  for ([[maybe_unused]] const auto &entry : std::filesystem::directory_iterator("/proc/self/fd")) ++n;
-  return n;
-}
 
 } // namespace gstzc::test

@@ -5,13 +5,13 @@
 #include <functional>
 #include <memory>
 
-#include <dirent.h>
 #include <unistd.h>
 
 #include <gst/video/video.h>
 
 #include "gst/zerocopy/gstzcallocator.h"
 #include "gst/zerocopy/gstzcpool.h"
+#include "tests/support/open_fds.h"
 
 using namespace gstzc;
 using namespace gstzc::test;
@@ -21,14 +21,6 @@ namespace {
 constexpr const char *kNv12 = "video/x-raw,format=NV12,width=64,height=48,framerate=25/1";
 
 bool has(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }
-
-size_t openDescriptors() {
-  size_t n = 0;
-  DIR *folder = opendir("/proc/self/fd");
-  while (readdir(folder) != nullptr) ++n;
-  closedir(folder);
-  return n;
-}
 
 bool hostHasDevices() { return access("/dev/udmabuf", F_OK) == 0 || access("/dev/dma_heap/system", F_OK) == 0; }
 
@@ -354,7 +346,7 @@ TEST(UploadLife, HoldingManyFramesStarvesNobody) {
 }
 
 TEST(UploadLife, SampleIsReadableAfterThePipelineIsGone) {
-  const size_t before = openDescriptors();
+  const size_t before = openFds();
   GstSample *sample;
   std::vector<guint8> first;
   {
@@ -372,7 +364,7 @@ TEST(UploadLife, SampleIsReadableAfterThePipelineIsGone) {
     for (gsize x = 0; x < 64; ++x) ASSERT_GE(map.data[row * 256 + x], 234);
   gst_buffer_unmap(gst_sample_get_buffer(sample), &map);
   gst_sample_unref(sample);
-  EXPECT_LE(openDescriptors(), before + 2) << "GLib may keep a wake-up descriptor";
+  EXPECT_LE(openFds(), before + 2) << "GLib may keep a wake-up descriptor";
 }
 
 TEST(UploadLife, StateCyclesLeakNoDescriptors) {
@@ -387,9 +379,9 @@ TEST(UploadLife, StateCyclesLeakNoDescriptors) {
       ASSERT_NE(sample, nullptr);
       gst_sample_unref(sample);
       ASSERT_EQ(p.setState(GST_STATE_NULL), GST_STATE_CHANGE_SUCCESS);
-      if (cycle == 1) after_first = openDescriptors();
+      if (cycle == 1) after_first = openFds();
     }
-    EXPECT_EQ(openDescriptors(), after_first) << hide;
+    EXPECT_EQ(openFds(), after_first) << hide;
   }
 }
 

@@ -16,9 +16,11 @@
 #include "tests/lab/support/sw_sync.h"
 #include "tests/lab/support/vgem_fence.h"
 #include "tests/lab/support/writeback.h"
+#include "tests/support/open_fds.h"
 
 using namespace gstzc;
 using namespace gstzc::lab;
+using gstzc::test::openFds;
 using namespace std::chrono_literals;
 
 namespace {
@@ -458,9 +460,9 @@ TEST_F(SinkFences, StatesAndFlushesDoNotWaitForFences) {
       EXPECT_EQ(player.errorCount(), 0u) << player.errors();
     }
     if (round == 0)
-      descriptors = openDescriptors();
+      descriptors = openFds();
     else
-      EXPECT_EQ(openDescriptors(), descriptors);
+      EXPECT_EQ(openFds(), descriptors);
   }
 }
 

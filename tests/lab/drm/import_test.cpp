@@ -16,9 +16,11 @@
 #include "gst/zerocopy/memory_tracking.h"
 #include "tests/lab/drm/player.h"
 #include "tests/lab/support/card.h"
+#include "tests/support/open_fds.h"
 
 using namespace gstzc;
 using namespace gstzc::lab;
+using gstzc::test::openFds;
 
 namespace {
 
@@ -109,14 +111,14 @@ TEST_F(FramebufferImports, HundredThousandFramesOverEightBuffers) {
     GstBuffer *buffer = acquire(frames);
     ids.insert(import(buffer));
     gst_buffer_unref(buffer);
-    if (i == 100) descriptors = openDescriptors();
+    if (i == 100) descriptors = openFds();
     ASSERT_FALSE(HasFailure()) << i;
   }
   EXPECT_EQ(ids.size(), kBuffers);
   EXPECT_EQ(importer_->imports(), kBuffers);
   EXPECT_EQ(importer_->hits(), 100000u - kBuffers);
   EXPECT_EQ(framebuffers(), static_cast<int>(kBuffers));
-  EXPECT_EQ(openDescriptors(), descriptors);
+  EXPECT_EQ(openFds(), descriptors);
   EXPECT_EQ(gst_zc_pool_get_n_allocated(GST_ZC_POOL(frames)), kBuffers);
   free(frames);
 }
@@ -139,12 +141,12 @@ TEST_F(FramebufferImports, ANewMemoryEveryFrame) {
     import(wrapped);
     gst_buffer_unref(wrapped);
     gst_buffer_unref(buffer);
-    if (i == 100) descriptors = openDescriptors();
+    if (i == 100) descriptors = openFds();
     ASSERT_FALSE(HasFailure()) << i;
   }
   EXPECT_EQ(importer_->imports(), kBuffers);
   EXPECT_EQ(framebuffers(), static_cast<int>(kBuffers));
-  EXPECT_EQ(openDescriptors(), descriptors);
+  EXPECT_EQ(openFds(), descriptors);
   gst_object_unref(wrapper);
   free(frames);
 }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <fstream>
 #include <future>
 
@@ -262,12 +261,6 @@ int largestDistance(const Image &shown, uint32_t x, uint32_t y, const Image &fra
     for (uint32_t i = 0; i < frame.width; ++i)
       largest = std::max(largest, distance(shown.at(x + i, y + j), frame.at(i, j)));
   return largest;
-}
-
-size_t openDescriptors() {
-  size_t n = 0;
-  for ([[maybe_unused]] const auto &entry : std::filesystem::directory_iterator("/proc/self/fd")) ++n;
-  return n;
 }
 
 int framebuffersOf(const std::string &card_path) {

@@ -87,7 +87,6 @@ Result<Image> toImage(GstBuffer *buffer, const FrameCaps &caps);
 // Largest distance between `shown`, from (x, y) on, and `frame`.
 int largestDistance(const Image &shown, uint32_t x, uint32_t y, const Image &frame);
 
-size_t openDescriptors();
 // Framebuffers a card has now, by debugfs; -1 where it cannot be read.
 int framebuffersOf(const std::string &card_path);
 

@@ -17,9 +17,11 @@
 #include "tests/lab/support/memory.h"
 #include "tests/lab/support/screen.h"
 #include "tests/lab/support/writeback.h"
+#include "tests/support/open_fds.h"
 
 using namespace gstzc;
 using namespace gstzc::lab;
+using gstzc::test::openFds;
 using namespace std::chrono_literals;
 
 namespace {
@@ -344,13 +346,13 @@ TEST_F(Vkms, CyclesOfStatesLeakNothing) {
     gst_element_set_state(player.pipeline(), i % 2 == 0 ? GST_STATE_NULL : GST_STATE_READY);
     if (i % 2 != 0) continue;
     if (i == 2) {
-      descriptors = openDescriptors();
+      descriptors = openFds();
       framebuffers = framebuffersOf(*path);
       ASSERT_GE(framebuffers, 0);
     }
   }
   gst_element_set_state(player.pipeline(), GST_STATE_NULL);
-  EXPECT_EQ(openDescriptors(), descriptors);
+  EXPECT_EQ(openFds(), descriptors);
   EXPECT_EQ(framebuffersOf(*path), framebuffers);
 }
 

@@ -22,6 +22,7 @@
 #include "tests/lab/support/sw_sync.h"
 #include "tests/lab/support/vgem_fence.h"
 #include "tests/support/fence_events.h"
+#include "tests/support/open_fds.h"
 
 using namespace gstzc;
 using namespace gstzc::test;
@@ -324,7 +325,7 @@ TEST(KernelFences, NothingLeaksFromBuffers) {
   const UniqueFd buffer = udmabuf();
   auto clock = timeline();
   const SyncFile fence = must(clock.fence(1));
-  const size_t before = openDescriptors();
+  const size_t before = openFds();
   for (int i = 0; i < 500; ++i) {
     must(importFence(buffer.get(), fence, i % 2 ? Access::Read : Access::Write));
     EXPECT_TRUE(must(exportFence(buffer.get(), Access::Write)).status().pending);
@@ -332,7 +333,7 @@ TEST(KernelFences, NothingLeaksFromBuffers) {
     EXPECT_FALSE(exportFence(-1, Access::Read));
   }
   EXPECT_EQ(must(must(exportFence(buffer.get(), Access::Write)).info()).fences.size(), 2u) << "as reader and as writer";
-  EXPECT_EQ(openDescriptors(), before);
+  EXPECT_EQ(openFds(), before);
 }
 
 // ---- a frame with planes in two buffers ----
@@ -360,7 +361,7 @@ protected:
 
 TEST_F(KernelFrame, HasOneFenceOfAllItsWriters) {
   EXPECT_TRUE(must(frameFences(frame_, Access::Read)).none());
-  const size_t before = openDescriptors();
+  const size_t before = openFds();
   {
     const uint32_t fence = must(luma_.attach(Access::Write));
     must(importFence(chroma_.get(), must(clock_.fence(1)), Access::Write));
@@ -373,7 +374,7 @@ TEST_F(KernelFrame, HasOneFenceOfAllItsWriters) {
     EXPECT_TRUE(fences.sync.status().signalled());
     EXPECT_TRUE(must(frameFences(frame_, Access::Write)).none());
   }
-  EXPECT_EQ(openDescriptors(), before);
+  EXPECT_EQ(openFds(), before);
 }
 
 TEST_F(KernelFrame, MayBeReadWhileItIsRead) {

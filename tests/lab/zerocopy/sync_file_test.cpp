@@ -22,6 +22,7 @@
 #include "tests/lab/support/card.h"
 #include "tests/lab/support/sw_sync.h"
 #include "tests/support/fence_events.h"
+#include "tests/support/open_fds.h"
 
 using namespace gstzc;
 using namespace gstzc::test;
@@ -279,11 +280,11 @@ TEST(KernelMerge, OfMoreThanAFewFencesIsKnownInAll) {
     fences.push_back(at(clocks.back(), 1));
   }
   for (const SyncFile &fence : fences) all.push_back(&fence);
-  const size_t before = openDescriptors();
+  const size_t before = openFds();
   {
     auto merged = mergeFences(all);
     ASSERT_TRUE(merged);
-    EXPECT_EQ(openDescriptors(), before + 1);
+    EXPECT_EQ(openFds(), before + 1);
     EXPECT_EQ(merged->info()->fences.size(), 20u);
     for (size_t i = 0; i < 19; ++i) ASSERT_TRUE(clocks[i].advance(1));
     EXPECT_TRUE(merged->status().pending);
@@ -293,7 +294,7 @@ TEST(KernelMerge, OfMoreThanAFewFencesIsKnownInAll) {
     syncFileStatus(fences[19].fd(), &last);
     EXPECT_EQ(time, last);
   }
-  EXPECT_EQ(openDescriptors(), before - 1) << "one timeline was closed";
+  EXPECT_EQ(openFds(), before - 1) << "one timeline was closed";
 }
 
 TEST(KernelMerge, RandomMergesEqualTheMaximumOfEachTimeline) {
@@ -406,7 +407,7 @@ TEST(KernelSyncobj, ItsEventfdIsAFence) {
 
 TEST(KernelSyncFile, NothingLeaks) {
   auto clock = timeline(), other = timeline();
-  const size_t before = openDescriptors();
+  const size_t before = openFds();
   for (int i = 0; i < 500; ++i) {
     const SyncFile a = at(clock, 1), b = at(other, 1);
     const SyncFile merged = merge({&a, &b});
@@ -414,7 +415,7 @@ TEST(KernelSyncFile, NothingLeaks) {
     ASSERT_TRUE(copy && copy->info() && copy->setDeadline(1));
     ASSERT_FALSE(SyncFile::adopt(UniqueFd(eventfd(0, EFD_CLOEXEC))));
   }
-  EXPECT_EQ(openDescriptors(), before);
+  EXPECT_EQ(openFds(), before);
 }
 
 } // namespace

@@ -3,8 +3,8 @@
 #include "gst/drm/committer.h"
 
 #include <atomic>
-#include <filesystem>
 
+#include "tests/support/open_fds.h"
 #include "tests/unit/drm/committer_fixture.h"
 
 using namespace gstzc;
@@ -398,11 +398,8 @@ TEST_F(Fences, FlushDropsWhatWaits) {
 }
 
 TEST_F(Fences, StopWithPendingFencesIsAtOnceAndLeaksNothing) {
-  const auto descriptors = [] {
-    return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator());
-  };
   const auto pending = FencePoller::process().counters().pending;
-  std::optional<ptrdiff_t> before;
+  std::optional<size_t> before;
   for (int i = 0; i < 3; ++i) {
     start();
     FakeFence fences[3];
@@ -426,9 +423,9 @@ TEST_F(Fences, StopWithPendingFencesIsAtOnceAndLeaksNothing) {
     EXPECT_EQ(FencePoller::process().counters().pending, pending);
     committer.reset();
     if (!before)
-      before = descriptors(); // from the second round on: the poller's own are open
+      before = test::openFds(); // from the second round on: the poller's own are open
     else
-      EXPECT_EQ(descriptors(), *before);
+      EXPECT_EQ(test::openFds(), *before);
   }
 }
 

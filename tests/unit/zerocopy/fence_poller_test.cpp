@@ -18,6 +18,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/fence_events.h"
+#include "tests/support/open_fds.h"
 
 using namespace gstzc;
 using namespace gstzc::test;
@@ -236,7 +237,7 @@ TEST(FencePoller, BadDescriptorsAreRefusedWithTheirErrno) {
   FencePoller poller;
   EventSource event;
   ASSERT_TRUE(poller.watch(event.fence(), notSoon(), record.as(0))); // its thread and descriptors are there
-  const size_t before = openDescriptors();
+  const size_t before = openFds();
   const auto refusal = [&](int fd) {
     auto id = poller.watch({Fence::Kind::Event, UniqueFd(fd), {}}, notSoon(), record.as(1));
     return id ? 0 : id.error().code;
@@ -246,7 +247,7 @@ TEST(FencePoller, BadDescriptorsAreRefusedWithTheirErrno) {
   EXPECT_EQ(refusal(memfd_create("a", MFD_CLOEXEC)), EPERM);
   EXPECT_EQ(refusal(open("/proc/self/exe", O_RDONLY | O_CLOEXEC)), EPERM);
   EXPECT_EQ(refusal(open("/dev/null", O_RDWR | O_CLOEXEC)), EPERM);
-  EXPECT_EQ(openDescriptors(), before);
+  EXPECT_EQ(openFds(), before);
   EXPECT_EQ(record.size(), 0u);
   EXPECT_EQ(poller.counters().pending, 1u);
 }
@@ -546,11 +547,11 @@ TEST(FencePoller, ShutdownRefusesFurtherWaits) {
 }
 
 TEST(FencePoller, ShutdownWithoutAWaitOrAThread) {
-  const size_t before = openDescriptors();
+  const size_t before = openFds();
   {
     FencePoller poller;
   }
-  EXPECT_EQ(openDescriptors(), before);
+  EXPECT_EQ(openFds(), before);
 }
 
 // ---- many ----
@@ -610,7 +611,7 @@ TEST(FencePoller, DescriptorsStayFlatOverAHundredThousandWaits) {
       uint64_t count;
       ASSERT_EQ(read(event.fd(), &count, sizeof count), ssize_t{sizeof count});
     }
-    if (batch == 0) before = openDescriptors();
+    if (batch == 0) before = openFds();
   }
   EXPECT_EQ(ended, kBatch * kBatches);
   const FencePoller::Counters counters = poller.counters();
@@ -619,7 +620,7 @@ TEST(FencePoller, DescriptorsStayFlatOverAHundredThousandWaits) {
   EXPECT_EQ(counters.timed_out, kBatch * kBatches / 4);
   EXPECT_EQ(counters.failed, 0u);
   EXPECT_EQ(counters.pending, 0u);
-  EXPECT_LE(openDescriptors(), before + 1) << "the last wait's own may still be closing";
+  EXPECT_LE(openFds(), before + 1) << "the last wait's own may still be closing";
 }
 
 TEST(FencePoller, ManyThreadsWatchSignalAndCancelAtOnce) {

@@ -14,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/fence_events.h"
+#include "tests/support/open_fds.h"
 
 using namespace gstzc;
 using namespace gstzc::test;
@@ -54,7 +55,7 @@ TEST_F(FrameFence, EachBufferIsLookedAtOnceAndLater) {
   // a part of the first one: another plane in the same buffer
   GstMemory *part = gst_memory_share(gst_buffer_peek_memory(buffer_, 0), 1024, 1024);
   gst_buffer_append_memory(buffer_, part);
-  const size_t before = openDescriptors();
+  const size_t before = openFds();
   {
     auto fences = frameFences(buffer_, Access::Read);
     ASSERT_TRUE(fences) << fences.error().message();
@@ -65,7 +66,7 @@ TEST_F(FrameFence, EachBufferIsLookedAtOnceAndLater) {
     const std::vector<Fence> all = std::move(*fences).take();
     EXPECT_EQ(all.size(), 2u);
   }
-  EXPECT_EQ(openDescriptors(), before);
+  EXPECT_EQ(openFds(), before);
   ASSERT_EQ(write(y.writer.get(), "x", 1), 1);
   EXPECT_EQ(frameFences(buffer_, Access::Read)->others.size(), 1u);
   ASSERT_EQ(write(uv.writer.get(), "x", 1), 1);
@@ -108,7 +109,7 @@ TEST_F(FrameFence, WaitsUntilTheFrameIsReady) {
 TEST_F(FrameFence, WaitEndsAtItsTimeoutWithWordsForTheUser) {
   Pipe pipe;
   append(pipe.reader.get());
-  const size_t before = openDescriptors();
+  const size_t before = openFds();
   for (const auto timeout : {-1ms, 0ms, 30ms}) {
     auto waited = waitForFrame(buffer_, Access::Read, timeout, [] { return false; });
     ASSERT_FALSE(waited);
@@ -116,7 +117,7 @@ TEST_F(FrameFence, WaitEndsAtItsTimeoutWithWordsForTheUser) {
     EXPECT_NE(waited.error().message().find(std::to_string(timeout.count()) + " ms"), std::string::npos);
   }
   FencePoller::process().cancel(0);
-  EXPECT_LE(openDescriptors(), before + 3) << "at most the poller's own are new";
+  EXPECT_LE(openFds(), before + 3) << "at most the poller's own are new";
 }
 
 TEST_F(FrameFence, AnEndlessTimeoutIsNoTimeout) {

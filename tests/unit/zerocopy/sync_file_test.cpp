@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/support/fence_events.h"
+#include "tests/support/open_fds.h"
 
 using namespace gstzc;
 using namespace gstzc::test;
@@ -35,7 +36,7 @@ TEST(SyncFile, TheEmptyOneHasSignalled) {
 }
 
 TEST(SyncFile, OtherDescriptorsAreRefusedAndClosed) {
-  const size_t before = openDescriptors();
+  const size_t before = openFds();
   const auto refusal = [](int fd) {
     auto fence = SyncFile::adopt(UniqueFd(fd));
     return fence ? 0 : fence.error().code;
@@ -46,19 +47,19 @@ TEST(SyncFile, OtherDescriptorsAreRefusedAndClosed) {
   EXPECT_EQ(refusal(memfd_create("a", MFD_CLOEXEC)), EINVAL);
   EXPECT_EQ(refusal(open("/proc/self/exe", O_RDONLY | O_CLOEXEC)), EINVAL);
   EXPECT_EQ(refusal(open("/dev/null", O_RDWR | O_CLOEXEC)), EINVAL);
-  EXPECT_EQ(openDescriptors(), before);
+  EXPECT_EQ(openFds(), before);
 }
 
 TEST(SyncFile, DuplicateOfOtherDescriptorsIsRefused) {
   EventSource event;
-  const size_t before = openDescriptors();
+  const size_t before = openFds();
   EXPECT_EQ(SyncFile::duplicateOf(-1).error().code, EBADF);
   EXPECT_EQ(SyncFile::duplicateOf(kClosed).error().code, EBADF);
   auto refused = SyncFile::duplicateOf(event.fd());
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, EINVAL);
   EXPECT_NE(refused.error().message().find("sync_file"), std::string::npos) << refused.error().message();
-  EXPECT_EQ(openDescriptors(), before);
+  EXPECT_EQ(openFds(), before);
 }
 
 TEST(SyncFile, StatusOfWhatIsNoneIsItsErrno) {
@@ -93,7 +94,7 @@ TEST(SyncFileInfo, TheLastSignalCounts) {
 TEST(ReservationObject, OnlyDmaBufsHaveOne) {
   EventSource event;
   UniqueFd memory(memfd_create("a", MFD_CLOEXEC)), null(open("/dev/null", O_RDWR | O_CLOEXEC));
-  const size_t before = openDescriptors();
+  const size_t before = openFds();
   for (const Access access : {Access::Read, Access::Write, Access::ReadWrite}) {
     EXPECT_EQ(exportFence(-1, access).error().code, EBADF);
     EXPECT_EQ(exportFence(kClosed, access).error().code, EBADF);
@@ -105,7 +106,7 @@ TEST(ReservationObject, OnlyDmaBufsHaveOne) {
     }
     EXPECT_TRUE(importFence(memory.get(), SyncFile(), access)) << "nothing to add";
   }
-  EXPECT_EQ(openDescriptors(), before);
+  EXPECT_EQ(openFds(), before);
 }
 
 } // namespace
