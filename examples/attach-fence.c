@@ -179,6 +179,7 @@ static gboolean push_frame(Device *device, GstBufferPool *pool, GstAppSrc *src, 
   job = device_new_job(device, &sync_file, &event_fd);
   if (!attach_fence(frame, sync_file, event_fd, number, error)) {
     gst_buffer_unref(frame);
+    if (job->signal >= 0) close(job->signal);
     g_free(job);
     return FALSE;
   }
