@@ -34,7 +34,7 @@ GSTZC_API Result<FrameFences> frameFences(GstBuffer *buffer, Access access);
 GSTZC_API Status waitForFrame(GstBuffer *buffer, Access access, std::chrono::milliseconds timeout,
                               const std::function<bool()> &interrupted = {});
 
-// For error messages: "the frame's fence did not signal within 1000 ms", with the remedy.
+// For error messages: "the frame's producer was not done after 1000 ms", with the remedy.
 GSTZC_API Error fenceError(const FenceResult &result, std::chrono::milliseconds timeout);
 
 } // namespace gstzc
