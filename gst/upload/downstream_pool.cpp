@@ -2,11 +2,17 @@
 #include "gst/upload/downstream_pool.h"
 
 #include <algorithm>
+#include <chrono>
+
+#include "gst/zerocopy/fence_policy.h"
+#include "gst/zerocopy/frame_fence.h"
 
 namespace gstzc {
 namespace {
 
 bool mappable(GstBuffer *buffer) {
+  // beginning the access would wait for the device without a deadline
+  if (!waitForFrame(buffer, Access::Write, std::chrono::milliseconds(kFenceTimeoutDefault))) return false;
   for (guint i = 0; i < gst_buffer_n_memory(buffer); ++i) {
     GstMapInfo map;
     GstMemory *memory = gst_buffer_peek_memory(buffer, i);
