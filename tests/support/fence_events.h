@@ -20,6 +20,9 @@ namespace gstzc::test {
 
 inline FencePoller::Clock::time_point in(std::chrono::nanoseconds time) { return FencePoller::Clock::now() + time; }
 inline FencePoller::Clock::time_point notSoon() { return in(std::chrono::seconds(60)); }
+inline uint64_t nanoseconds(FencePoller::Clock::time_point t) {
+  return static_cast<uint64_t>(std::chrono::nanoseconds(t.time_since_epoch()).count());
+}
 
 class EventSource {
 public:
