@@ -303,8 +303,8 @@ gboolean gst_buffer_get_zc_ready_fence(GstBuffer *buffer, GstZcFenceAccess acces
  * gst_buffer_wait_zc_fences:
  * @buffer: a #GstBuffer
  * @access: what shall be done with its contents
- * @timeout: how long to wait at most, in nanoseconds; 0 to ask only. There is no waiting for ever: beyond a day it
- *   counts as a day
+ * @timeout: how long to wait at most, in nanoseconds; 0 to ask only. There is no waiting for ever:
+ *   %GST_CLOCK_TIME_NONE is refused, and beyond a day it counts as a day
  * @error: (nullable): return location for an error
  *
  * Sleeps until the buffer's contents may be used: until all its fences have signalled, those of its #GstZcFenceMeta and

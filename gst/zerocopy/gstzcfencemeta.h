@@ -34,6 +34,14 @@ typedef enum {
  * Since: 0.1
  */
 #define GST_ZC_FENCE_META_API_TYPE (gst_zc_fence_meta_api_get_type())
+
+/**
+ * GST_ZC_FENCE_META_INFO:
+ *
+ * The #GstMetaInfo of #GstZcFenceMeta, which tells one from metas of other kinds.
+ *
+ * Since: 0.1
+ */
 #define GST_ZC_FENCE_META_INFO (gst_zc_fence_meta_get_info())
 
 typedef struct _GstZcFenceMeta GstZcFenceMeta;

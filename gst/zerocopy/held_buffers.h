@@ -29,7 +29,8 @@ public:
   HeldBuffers &operator=(const HeldBuffers &) = delete;
 
   // Takes the buffer. It is given back on the poller's thread, or before this returns where the fences are over. Fences
-  // that cannot be waited for have failed.
+  // that cannot be waited for have failed. Where giving back frees the buffer, the poller's thread unmaps and closes
+  // its memory and runs the destroy notifies that others attached to it: they have to be quick.
   void hold(GstBuffer *buffer, std::vector<Fence> fences, std::chrono::nanoseconds timeout);
 
   // Gives all back at once, their fences pending. When it has returned none is on its way.
