@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <sys/eventfd.h>
 
+#include "gst/zerocopy/frame_copy.h"
 #include "gst/zerocopy/frame_fence.h"
 #include "gst/zerocopy/shallow_copy.h"
 #include "gst/zerocopy/zerocopy.h"
@@ -250,6 +251,33 @@ TEST_F(LabFenceMeta, PoolsCloseTheFences) {
   gst_object_unref(pool);
   gst_object_unref(allocator);
   gst_caps_unref(caps);
+}
+
+// Beginning the CPU's access would wait in the kernel for the device, and for as long as that likes.
+TEST_F(LabFenceMeta, ACopyWaitsForWhoReadsTheMemoryItWritesInto) {
+  GstCaps *text = gst_caps_from_string("video/x-raw,format=GRAY8,width=64,height=64");
+  const FrameCaps caps = parseFrameCaps(text).take();
+  gst_caps_unref(text);
+  GstBuffer *from = gst_buffer_new_allocate(nullptr, 4096, nullptr);
+  gst_buffer_memset(from, 0, 0x5a, 4096);
+  const int fd = addDmaBuf();
+  const auto reader = timeline->fence(1);
+  ASSERT_TRUE(reader && importFence(fd, *reader, Access::Read));
+
+  auto bytes = copyFrame(buffer, caps, from, caps, [] { return true; });
+  ASSERT_FALSE(bytes.ok());
+  EXPECT_EQ(bytes.error().code, ECANCELED) << bytes.error().message();
+  bytes = copyFrame(buffer, caps, from, caps);
+  ASSERT_FALSE(bytes.ok());
+  EXPECT_EQ(bytes.error().code, ETIMEDOUT) << bytes.error().message();
+
+  ASSERT_TRUE(timeline->advance(1));
+  bytes = copyFrame(buffer, caps, from, caps);
+  ASSERT_TRUE(bytes.ok()) << bytes.error().message();
+  guint8 first = 0;
+  gst_buffer_extract(buffer, 4095, &first, 1);
+  EXPECT_EQ(first, 0x5a);
+  gst_buffer_unref(from);
 }
 
 } // namespace
