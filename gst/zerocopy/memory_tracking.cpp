@@ -30,18 +30,28 @@ Result<BufferId> trackMemory(GstMemory *memory) {
   // Asked anew each time: a descriptor that its owner closed too early may be another file's by now.
   auto id = bufferId(gst_dmabuf_memory_get_fd(memory));
   if (!id) return id;
+  static std::mutex mutex; // the record is read and replaced as one
   const auto object = GST_MINI_OBJECT_CAST(memory);
-  gpointer before = nullptr;
-  {
-    static std::mutex mutex; // the record is read and replaced as one
-    const std::lock_guard lock(mutex);
+  const auto isKnown = [&] {
     const auto *known = static_cast<const BufferId *>(gst_mini_object_get_qdata(object, quark()));
-    if (known != nullptr && *known == *id) return id;
-    ImportCache::process().bufferAppeared(*id);
-    before = gst_mini_object_steal_qdata(object, quark());
-    gst_mini_object_set_qdata(object, quark(), new BufferId(*id), gone);
+    return known != nullptr && *known == *id;
+  };
+  {
+    const std::lock_guard lock(mutex);
+    if (isKnown()) return id;
   }
-  if (before != nullptr) gone(before);
+  // without the lock, which every frame of the process takes: the cache may destroy imports
+  ImportCache::process().bufferAppeared(*id);
+  gpointer superfluous = new BufferId(*id);
+  {
+    const std::lock_guard lock(mutex);
+    if (!isKnown()) { // else another thread was first
+      gpointer before = gst_mini_object_steal_qdata(object, quark());
+      gst_mini_object_set_qdata(object, quark(), superfluous, gone);
+      superfluous = before;
+    }
+  }
+  if (superfluous != nullptr) gone(superfluous);
   return id;
 }
 
