@@ -110,6 +110,31 @@ std::optional<FrameQueue::Item> FrameQueue::pop() {
   return std::move(entry.item);
 }
 
+void FrameQueue::waitAgain(Item &item, Result<FrameFences> fences, std::chrono::milliseconds timeout) {
+  if (fences && fences->none()) return;
+  const auto start = Clock::now();
+  item.fence.timeout = timeout;
+  if (!fences) {
+    item.fence.result = fences.error();
+    return;
+  }
+  auto wait = FenceWait::start(std::move(*fences).take(), start + timeout, [this] {
+    const std::lock_guard lock(mutex_);
+    changed_.notify_all();
+  });
+  if (!wait) {
+    item.fence.result = wait.error();
+    return;
+  }
+  {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return stopped() || (*wait)->result().has_value(); });
+  }
+  item.fence.result = (*wait)->result().value_or(FenceResult{FenceOutcome::Cancelled, ECANCELED, 0});
+  item.fence.waited = true;
+  item.fence.wait += Clock::now() - start;
+}
+
 void FrameQueue::finishedBuffer() {
   std::lock_guard lock(mutex_);
   if (in_flight_ > 0) --in_flight_;

@@ -32,8 +32,8 @@ public:
   struct FenceEnd {
     Result<FenceResult> result = FenceResult{}; // an error: they could not be asked for, or not be waited for
     std::chrono::milliseconds timeout{0};       // that they had from pushBuffer() on
-    bool waited = false;                        // they were pending when the buffer came
-    std::chrono::nanoseconds wait{0};           // from then until their end
+    bool waited = false;                        // they were pending when somebody looked
+    std::chrono::nanoseconds wait{0};           // from the buffer's arrival, or that look, until their end
   };
 
   struct Item {
@@ -60,6 +60,9 @@ public:
 
   // The next item; waits for one, and for its fences. Nothing: the queue is flushing.
   std::optional<Item> pop();
+  // For the buffer popped before, with the fences that have come to it since pushBuffer(): waits for them, `timeout`
+  // from now on. Whatever ends pop() ends this, and the buffer's end is Cancelled.
+  void waitAgain(Item &item, Result<FrameFences> fences, std::chrono::milliseconds timeout);
   void finishedBuffer();      // the buffer popped before is through: there is room again
   void answered(bool result); // for the query popped before
   // Downstream wants no more of this segment (GST_FLOW_EOS): drops the buffers up to the next SEGMENT, those that are

@@ -251,11 +251,31 @@ static bool use_caps(GstFenceInfer *self, const GstCaps *caps) {
   return true;
 }
 
+// The frame may have lain in the queue for long, and the kernel, once it is told of a read, waits for whoever writes
+// into the memory by then, without a deadline that we could set. So nobody does.
+static void look_again(GstFenceInfer *self, FrameQueue::Item *item) {
+  const auto &result = item->fence.result;
+  if (!result || result->outcome != FenceOutcome::Signalled) return;
+  GST_OBJECT_LOCK(self);
+  const std::chrono::milliseconds timeout(self->state->settings.fence_timeout);
+  GST_OBJECT_UNLOCK(self);
+  self->state->queue.waitAgain(*item, frameFences(GST_BUFFER_CAST(item->object), Access::Read), timeout);
+}
+
 // Takes the buffer.
-static GstFlowReturn handle_buffer(GstFenceInfer *self, GstBuffer *buffer, const FrameQueue::FenceEnd &fence) {
+static GstFlowReturn handle_buffer(GstFenceInfer *self, FrameQueue::Item item) {
   State *s = self->state;
+  GstBuffer *buffer = GST_BUFFER_CAST(item.object);
   GstFlowReturn flow = GST_FLOW_OK;
   const guint64 frame = s->frame++;
+  look_again(self, &item);
+  const FrameQueue::FenceEnd &fence = item.fence;
+  if (fence.result && fence.result->outcome == FenceOutcome::Cancelled) {
+    gst_buffer_unref(buffer);
+    std::lock_guard lock(s->stats_mutex);
+    ++s->stats.dropped;
+    return GST_FLOW_FLUSHING;
+  }
   switch (judge_fence(self, frame, fence)) {
   case FrameFate::Use: buffer = infer_frame(self, buffer, frame, fence.wait, &flow); break;
   case FrameFate::Pass: break;
@@ -352,7 +372,7 @@ static void gst_fence_infer_loop(gpointer data) {
   }
   GstFlowReturn flow = GST_FLOW_OK;
   if (GST_IS_BUFFER(item->object)) {
-    flow = handle_buffer(self, GST_BUFFER_CAST(item->object), item->fence);
+    flow = handle_buffer(self, *item);
     s->queue.finishedBuffer();
   } else if (GST_IS_EVENT(item->object)) {
     flow = handle_event(self, GST_EVENT_CAST(item->object));

@@ -301,6 +301,23 @@ TEST_F(LabFences, EachPlanesDmaBufCounts) {
   gst_buffer_unref(out);
 }
 
+// A fence that comes after the frame: the kernel would wait for it when the frame is read, for as long as it takes.
+TEST_F(LabFences, ALateFenceIsWaitedForWithADeadline) {
+  begin("fence-timeout=500");
+  const Frame first = Frame::create(kBlack), late = Frame::create(kBlack);
+  writes(first, 1);
+  ASSERT_EQ(gst_harness_push(harness_, first.buffer(1)), GST_FLOW_OK);
+  ASSERT_EQ(gst_harness_push(harness_, late.buffer(2)), GST_FLOW_OK);
+  writes(late, 1000);
+  advance();
+  expectRead(first, kBlack, 1);
+  const Frame good = Frame::create(kWhite);
+  ASSERT_EQ(gst_harness_push(harness_, good.buffer(3)), GST_FLOW_OK);
+  expectRead(good, kWhite, 3);
+  EXPECT_EQ(stat("fence-timeouts"), 1u);
+  EXPECT_EQ(stat("dropped"), 1u);
+}
+
 TEST_F(LabFences, FlushAndStopWaitForNoFence) {
   begin("fence-timeout=60000");
   GstSegment segment;

@@ -143,6 +143,47 @@ TEST_F(FrameQueueFences, TheTimeRunsFromTheArrivalNotFromTheFrontOfTheQueue) {
   EXPECT_EQ(end.result.value().outcome, FenceOutcome::TimedOut);
 }
 
+// Fences that came while the frame lay here: none, one that ends, one that does not, one that nobody can ask for.
+TEST_F(FrameQueueFences, APoppedFrameCanWaitAgain) {
+  FrameQueue::Item item;
+  queue_.waitAgain(item, FrameFences{}, kLong);
+  EXPECT_FALSE(item.fence.waited);
+  ASSERT_TRUE(item.fence.result.ok());
+  EXPECT_EQ(item.fence.result->outcome, FenceOutcome::Signalled);
+
+  Producer producer;
+  auto again = std::async(std::launch::async, [&] { queue_.waitAgain(item, producer.fences(EIO), kLong); });
+  EXPECT_TRUE(waits(again));
+  producer.finish();
+  ASSERT_TRUE(finishes(again));
+  EXPECT_TRUE(item.fence.waited);
+  EXPECT_GE(item.fence.wait, 100ms);
+  ASSERT_TRUE(item.fence.result.ok());
+  EXPECT_EQ(item.fence.result->error, EIO);
+
+  Producer never;
+  queue_.waitAgain(item, never.fences(), 20ms);
+  ASSERT_TRUE(item.fence.result.ok());
+  EXPECT_EQ(item.fence.result->outcome, FenceOutcome::TimedOut);
+  EXPECT_EQ(item.fence.timeout, 20ms);
+
+  queue_.waitAgain(item, Error{"memory 0", EBADF, ""}, kLong);
+  ASSERT_FALSE(item.fence.result.ok());
+  EXPECT_EQ(item.fence.result.error().code, EBADF);
+}
+
+TEST_F(FrameQueueFences, AFlushEndsTheSecondWait) {
+  FrameQueue::Item item;
+  Producer never;
+  auto again = std::async(std::launch::async, [&] { queue_.waitAgain(item, never.fences(), kLong); });
+  EXPECT_TRUE(waits(again));
+  queue_.setFlushing();
+  ASSERT_TRUE(finishes(again));
+  ASSERT_TRUE(item.fence.result.ok());
+  EXPECT_EQ(item.fence.result->outcome, FenceOutcome::Cancelled);
+  EXPECT_EQ(waiting(), 0u);
+}
+
 TEST_F(FrameQueueFences, ErrorsComeOutWithTheFrame) {
   Producer now, later;
   now.finish();
