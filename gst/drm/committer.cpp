@@ -130,6 +130,7 @@ void Committer::flush() {
     const std::lock_guard lock(mutex_);
     while (!queue_.empty()) drop(0, gone);
     flushed_ = in_hand_;
+    busy_since_.reset(); // that frame is gone
   }
   changed_.notify_all();
 }
@@ -320,7 +321,7 @@ void Committer::commitFirst(std::unique_lock<std::mutex> &lock) {
     // Somebody else's commit on this CRTC is under way, e.g. a writeback job of the application that lent us its file:
     // nothing tells us when it ends, so look again soon.
     if (!busy_since_) busy_since_ = now;
-    if (hopeless) {
+    if (hopeless || (rc == EBUSY && flushed_)) {
       busy_since_.reset();
     } else if (rc == EBUSY && now - *busy_since_ < limits_.busy) {
       ++counters_.busy_retries;

@@ -117,6 +117,25 @@ TEST_F(CommitterTest, EbusyWithoutEndIsOneError) {
   EXPECT_EQ(failures[0].code, EBUSY);
 }
 
+// Each frame has the time for itself: a flush takes the one away that the kernel was busy for.
+TEST_F(CommitterTest, AfterAFlushTheTimeForEbusyBeginsAnew) {
+  kernel.answers.assign(100000, EBUSY);
+  start({.busy = 2s, .retry = 1ms});
+  ASSERT_TRUE(committer->submit(frame(1), true));
+  ASSERT_TRUE(kernel.wait([&] { return kernel.attempts >= 2; }));
+  committer->flush();
+  ASSERT_TRUE(committer->drain());
+  std::this_thread::sleep_for(2100ms);
+  {
+    const std::lock_guard lock(kernel.mutex);
+    kernel.answers = {EBUSY};
+  }
+  ASSERT_TRUE(committer->submit(frame(2), true));
+  EXPECT_TRUE(committer->drain());
+  EXPECT_TRUE(failures.empty());
+  EXPECT_EQ(flipped, std::vector<uint64_t>{2});
+}
+
 TEST_F(CommitterTest, AFlipThatNeverComesIsOneError) {
   kernel.flip_at_once = false;
   start({.flip = 50ms, .busy = 50ms, .retry = 1ms});
