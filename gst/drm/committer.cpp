@@ -247,17 +247,14 @@ void Committer::settle(std::unique_lock<std::mutex> &lock) {
     const FenceVerdict verdict = judge(waiting, *result);
     aside.fences.push_back(std::move(waiting.fences));
     waiting.frame->fence_error.reset();
-    if (verdict.fate == FrameFate::Fail)
-      error = verdict.error;
-    else if (verdict.fate != FrameFate::Use)
-      aside.bad.emplace_back(waiting.frame, verdict);
+    if (verdict.fate == FrameFate::Fail) error = verdict.error;
+    if (verdict.fate != FrameFate::Use) aside.bad.emplace_back(waiting.frame, verdict);
     if (verdict.fate == FrameFate::Drop || verdict.fate == FrameFate::Fail)
       drop(i, aside.frames);
     else
       ++i;
   }
   dropOvertaken(aside.frames);
-  if (error) fail(lock, *error);
   if (aside.fences.empty() && aside.frames.empty()) return;
   in_hand_ = true;
   lock.unlock();
@@ -267,6 +264,7 @@ void Committer::settle(std::unique_lock<std::mutex> &lock) {
   lock.lock();
   // after the report, so that whoever waits for the end of a frame has it
   in_hand_ = false;
+  if (error) fail(lock, *error);
   changed_.notify_all();
 }
 

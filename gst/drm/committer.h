@@ -77,7 +77,7 @@ public:
     // `flip_ns`: CLOCK_MONOTONIC, never before the commit
     std::function<void(const DisplayFrame &, uint64_t flip_ns)> flipped;
     std::function<void(const Error &)> failed; // once; afterwards every submit() fails
-    // A frame's fences ended badly and it is dropped or shown nevertheless; Fail comes as `failed`.
+    // A frame's fences ended badly and it is dropped or shown nevertheless; after Fail comes `failed`.
     std::function<void(const DisplayFrame &, const FenceVerdict &)> bad_fence;
     std::function<void(const std::string &)> note; // something the user may want to know once
   };

@@ -22,6 +22,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include <drm_fourcc.h>
 #include <gst/allocators/allocators.h>
@@ -238,12 +239,13 @@ GST_ELEMENT_REGISTER_DEFINE(drmmodifiersink, "drmmodifiersink", GST_RANK_NONE, g
 #define SELF(obj) reinterpret_cast<GstDrmModifierSink *>(obj)
 
 // One error a run: what follows from it is no news.
+static bool is_first_error(GstDrmModifierSink *self) {
+  const std::lock_guard lock(self->state->mutex);
+  return !std::exchange(self->state->error_posted, true);
+}
+
 static void post_error(GstDrmModifierSink *self, const Error &error) {
-  {
-    const std::lock_guard lock(self->state->mutex);
-    if (self->state->error_posted) return;
-    self->state->error_posted = true;
-  }
+  if (!is_first_error(self)) return;
   const std::string text = error.message();
   switch (error.code) {
   case EBUSY: GST_ELEMENT_ERROR(self, RESOURCE, BUSY, ("%s", text.c_str()), (nullptr)); break;
@@ -254,14 +256,18 @@ static void post_error(GstDrmModifierSink *self, const Error &error) {
   }
 }
 
-// One warning a run: a producer that hangs does so for frame after frame.
-static void warn_of_fence(GstDrmModifierSink *self, uint64_t pts, const FenceVerdict &verdict) {
+// An error, or else one warning a run: a producer that hangs does so for frame after frame. The errno of a fence is its
+// producer's and says nothing about the display.
+static void tell_of_fence(GstDrmModifierSink *self, uint64_t pts, const FenceVerdict &verdict) {
   const std::string text = verdict.error.message();
   GST_DEBUG_OBJECT(self, "frame %" GST_TIME_FORMAT ": %s", GST_TIME_ARGS(pts), text.c_str());
+  if (verdict.fate == FrameFate::Fail) {
+    if (is_first_error(self)) GST_ELEMENT_ERROR(self, RESOURCE, READ, ("%s", text.c_str()), (nullptr));
+    return;
+  }
   {
     const std::lock_guard lock(self->state->mutex);
-    if (self->state->fence_warned) return;
-    self->state->fence_warned = true;
+    if (std::exchange(self->state->fence_warned, true)) return;
   }
   GST_ELEMENT_WARNING(self, RESOURCE, READ, ("%s", text.c_str()), (nullptr));
 }
@@ -304,7 +310,7 @@ static gboolean open_display(GstDrmModifierSink *self) {
   Display::Events events;
   events.commit.failed = [self](const Error &error) { post_error(self, error); };
   events.commit.bad_fence = [self](const DisplayFrame &frame, const FenceVerdict &verdict) {
-    warn_of_fence(self, frame.pts, verdict);
+    tell_of_fence(self, frame.pts, verdict);
   };
   if (flips) events.commit.flipped = [self](const DisplayFrame &frame, uint64_t ns) { post_flip(self, frame, ns); };
   events.configured = [self](const std::string &text) {
@@ -522,33 +528,35 @@ static Result<GstBuffer *> copy_frame(GstDrmModifierSink *self, GstBuffer *buffe
   return copy;
 }
 
-// Before a copy, in the streaming thread. False: the frame is given up, and counted. Error ECANCELED: interrupted.
-static Result<bool> wait_for_producer(GstDrmModifierSink *self, GstBuffer *buffer, std::chrono::milliseconds timeout,
-                                      GstZcOnFenceError policy) {
+enum class Producer { Done, GivenUp, Interrupted };
+
+// Before a copy, in the streaming thread. A frame that is given up has been counted and told of; an error, told of too,
+// ends the stream.
+static Result<Producer> wait_for_producer(GstDrmModifierSink *self, GstBuffer *buffer,
+                                          std::chrono::milliseconds timeout, GstZcOnFenceError policy) {
   SinkState *state = self->state;
-  const auto began = std::chrono::steady_clock::now();
   auto fences = frameFences(buffer, Access::Read);
-  if (fences && fences->none()) return true;
-  const Status ready = fences ? waitForFrame(buffer, Access::Read, timeout, [&] { return state->interrupted.load(); })
-                              : Status(fences.error());
-  if (!ready && ready.error().code == ECANCELED) return ready.error();
+  if (fences && fences->none()) return Producer::Done;
+  const auto began = std::chrono::steady_clock::now();
+  const Result<FenceResult> end =
+      fences ? waitForFences(fences.take(), timeout, [&] { return state->interrupted.load(); }) : fences.error();
+  if (end && end->outcome == FenceOutcome::Cancelled) return Producer::Interrupted;
+  FenceVerdict verdict = end ? judgeFence(*end, policy, timeout) : judgeFence(end.error(), policy);
   {
     const std::lock_guard lock(state->mutex);
-    ++state->stats.fence_waits;
-    state->stats.fence_wait_ns += static_cast<uint64_t>((std::chrono::steady_clock::now() - began).count());
-    if (!ready) ++(ready.error().code == ETIMEDOUT ? state->stats.fence_timeouts : state->stats.fence_errors);
-  }
-  if (ready) return true;
-  FenceVerdict verdict = judgeFence(ready.error(), policy);
-  if (verdict.fate == FrameFate::Fail) return verdict.error;
-  if (verdict.fate == FrameFate::Pass)
-    verdict.error.remedy = "It is dropped: a frame that has to be copied cannot be shown unread";
-  {
-    const std::lock_guard lock(state->mutex);
+    if (end) {
+      ++state->stats.fence_waits;
+      state->stats.fence_wait_ns += static_cast<uint64_t>((std::chrono::steady_clock::now() - began).count());
+    }
+    if (verdict.fate == FrameFate::Use) return Producer::Done;
+    ++(end && end->outcome == FenceOutcome::TimedOut ? state->stats.fence_timeouts : state->stats.fence_errors);
     ++state->stats.dropped;
   }
-  warn_of_fence(self, GST_BUFFER_PTS(buffer), verdict);
-  return false;
+  if (verdict.fate == FrameFate::Pass)
+    verdict.error.remedy = "It is dropped: a frame that has to be copied cannot be shown unread";
+  tell_of_fence(self, GST_BUFFER_PTS(buffer), verdict);
+  if (verdict.fate == FrameFate::Fail) return verdict.error;
+  return Producer::GivenUp;
 }
 
 static Result<Committer::Submitted> show_buffer(GstDrmModifierSink *self, GstBuffer *buffer) {
@@ -583,9 +591,9 @@ static Result<Committer::Submitted> show_buffer(GstDrmModifierSink *self, GstBuf
   }
 
   const auto ready = wait_for_producer(self, buffer, request.fence_timeout, request.on_fence_error);
-  if (!ready && ready.error().code == ECANCELED) return Committer::Submitted::Interrupted;
   if (!ready) return ready.error();
-  if (!*ready) return Committer::Submitted::Accepted;
+  if (*ready == Producer::Interrupted) return Committer::Submitted::Interrupted;
+  if (*ready == Producer::GivenUp) return Committer::Submitted::Accepted;
   auto copy = copy_frame(self, buffer);
   if (!copy) return copy.error();
   request.keep = std::shared_ptr<void>(*copy, [](void *b) { gst_buffer_unref(static_cast<GstBuffer *>(b)); });

@@ -13,7 +13,7 @@
 namespace gstzc {
 namespace {
 
-constexpr std::chrono::milliseconds kSlice{20}; // how late an interruption may be noticed
+constexpr std::chrono::milliseconds kSlice{20};                              // how late an interruption may be noticed
 constexpr std::chrono::milliseconds kLongest = std::chrono::hours(24 * 365); // now + max() would overflow
 
 } // namespace
@@ -86,33 +86,38 @@ Error fenceError(const FenceResult &result, std::chrono::milliseconds timeout) {
   return {"the frame's fence ended in an error", result.error, "Its producer did not finish the frame"};
 }
 
-Status waitForFrame(GstBuffer *buffer, Access access, std::chrono::milliseconds timeout,
-                    const std::function<bool()> &interrupted) {
-  const auto deadline = FencePoller::Clock::now() + std::min(timeout, kLongest);
-  auto fences = frameFences(buffer, access);
-  if (!fences) return fences.error();
-  if (fences->none()) return Nothing{};
-
+Result<FenceResult> waitForFences(FrameFences fences, std::chrono::milliseconds timeout,
+                                  const std::function<bool()> &interrupted) {
   std::mutex mutex;
   std::condition_variable changed;
   bool over = false;
-  auto wait = FenceWait::start(std::move(*fences).take(), deadline, [&] {
+  const auto deadline = FencePoller::Clock::now() + std::min(timeout, kLongest);
+  auto wait = FenceWait::start(std::move(fences).take(), deadline, [&] {
     const std::lock_guard lock(mutex);
     over = true;
     changed.notify_all();
   });
   if (!wait) return wait.error();
   while (!(*wait)->result()) {
-    if (interrupted && interrupted()) return Error{"waiting for the frame's producer", ECANCELED, ""};
+    if (interrupted && interrupted()) return FenceResult{FenceOutcome::Cancelled, ECANCELED, 0};
     std::unique_lock lock(mutex);
     if (interrupted)
       changed.wait_for(lock, kSlice, [&] { return over; });
     else
       changed.wait(lock, [&] { return over; }); // the poller keeps the deadline
   }
-  const FenceResult result = *(*wait)->result();
-  if (result.outcome == FenceOutcome::Signalled) return Nothing{};
-  return fenceError(result, timeout);
+  return *(*wait)->result();
+}
+
+Status waitForFrame(GstBuffer *buffer, Access access, std::chrono::milliseconds timeout,
+                    const std::function<bool()> &interrupted) {
+  auto fences = frameFences(buffer, access);
+  if (!fences) return fences.error();
+  if (fences->none()) return Nothing{};
+  const auto end = waitForFences(std::move(*fences), timeout, interrupted);
+  if (!end) return end.error();
+  if (end->outcome == FenceOutcome::Signalled) return Nothing{};
+  return fenceError(*end, timeout);
 }
 
 } // namespace gstzc

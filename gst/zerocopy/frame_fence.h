@@ -29,8 +29,13 @@ struct GSTZC_API FrameFences {
 // each of which is looked at once whatever planes lie in it. Errors name the memory, or the kind of the event.
 GSTZC_API Result<FrameFences> frameFences(GstBuffer *buffer, Access access);
 
-// Sleeps until the frame may be used: for those who copy in a streaming thread. `interrupted` is looked at every 20 ms.
-// Errors: ETIMEDOUT, ECANCELED, or the errno of the fence.
+// Sleeps until the fences are over: for those who copy in a streaming thread. `interrupted` is looked at every 20 ms;
+// where it ends the wait the outcome is Cancelled, and in no other case. Errors: they cannot be waited for.
+GSTZC_API Result<FenceResult> waitForFences(FrameFences fences, std::chrono::milliseconds timeout,
+                                            const std::function<bool()> &interrupted);
+
+// Sleeps until the frame may be used. Errors: ETIMEDOUT, or the errno of the fence; ECANCELED for `interrupted`, and for
+// fences that failed so.
 GSTZC_API Status waitForFrame(GstBuffer *buffer, Access access, std::chrono::milliseconds timeout,
                               const std::function<bool()> &interrupted = {});
 

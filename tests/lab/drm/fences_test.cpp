@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // drmmodifiersink and fences of the kernel: what it waits for, for how long, and what it tells the display.
+#include <cerrno>
 #include <chrono>
 #include <deque>
 #include <set>
 #include <thread>
 
 #include <gtest/gtest.h>
+#include <sys/eventfd.h>
 
 #include "gst/zerocopy/core/sync_file.h"
+#include "gst/zerocopy/gstzcdeviceevent.h"
 #include "gst/zerocopy/gstzcfencemeta.h"
 #include "tests/lab/drm/feeder.h"
 #include "tests/lab/drm/player.h"
@@ -271,6 +274,7 @@ TEST_F(SinkFences, ErrorEndsTheStream) {
   EXPECT_FALSE(player.ended());
   EXPECT_EQ(player.errorCount(), 1u) << player.errors();
   EXPECT_NE(player.errors().find("200 ms"), std::string::npos) << player.errors();
+  EXPECT_TRUE(player.hasError(GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_READ));
   EXPECT_TRUE(player.stop());
 }
 
@@ -547,6 +551,34 @@ TEST_F(CopyFences, FailuresFollowThePolicy) {
     EXPECT_EQ(player.stat("copies"), fatal ? 0u : 1u) << policy;
     EXPECT_EQ(shown(player), fatal ? std::vector<uint64_t>{} : std::vector<uint64_t>{1}) << policy;
   }
+}
+
+// A device that was reset says ECANCELED of what it had to do: that is no pause.
+TEST_F(CopyFences, AProducerThatWasCancelledIsNoInterruption) {
+  static constexpr GstZcDeviceEventFuncs kCancelled = {
+      .kind = "test",
+      .status = [](gpointer) { return -ECANCELED; },
+      .make_fd = [](gpointer) { return eventfd(1, EFD_CLOEXEC); },
+      .native = nullptr,
+      .free = [](gpointer) {},
+      ._gst_reserved = {},
+  };
+  addPictures(2);
+  Player player(pipeline("allow-copy=true"));
+  Feeder feeder(player);
+  player.start();
+  GstBuffer *frame = pictures_[0].frame(0);
+  GstZcDeviceEvent *event = gst_zc_device_event_new(&kCancelled, nullptr);
+  gst_buffer_add_zc_event_meta(frame, event, 0);
+  gst_zc_device_event_unref(event);
+  feeder.push(frame);
+  feeder.push(pictures_[1].frame(kFrame));
+  feeder.end();
+  ASSERT_TRUE(player.wait(20s)) << "the streaming thread waits for the end of a pause";
+  ASSERT_TRUE(player.ended()) << player.errors();
+  EXPECT_EQ(player.stat("fence-errors"), 1u);
+  EXPECT_EQ(player.stat("copies"), 1u);
+  EXPECT_EQ(shown(player), std::vector<uint64_t>{1});
 }
 
 } // namespace

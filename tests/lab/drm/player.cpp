@@ -106,6 +106,7 @@ void Player::note(GstMessage *message) {
     // upstream's error is what follows from the sink's, and is asked for by flow return
     if (GST_MESSAGE_SRC(message) == GST_OBJECT(sink_) || errors_.empty()) {
       errors_.push_back(error->message);
+      codes_.emplace(error->domain, error->code);
       details_.push_back(debug != nullptr ? debug : "");
     }
     break;

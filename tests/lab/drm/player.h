@@ -6,7 +6,9 @@
 #include <functional>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gst/gst.h>
@@ -54,6 +56,7 @@ public:
   std::string errors() const;  // all of them, a line each
   std::string details() const; // what the errors' posters added for developers
   size_t errorCount() const { return errors_.size(); }
+  bool hasError(GQuark domain, gint code) const { return codes_.contains({domain, code}); }
   const std::vector<std::string> &infos() const { return infos_; }
   std::vector<Flip> flips() const;
   uint64_t stat(const char *name) const;
@@ -77,6 +80,7 @@ private:
   std::vector<Flip> flips_;
   std::map<uint64_t, BufferId> source_, at_the_sink_;
   std::vector<std::string> errors_, details_, infos_;
+  std::set<std::pair<GQuark, gint>> codes_; // of the errors
   bool eos_ = false;
 };
 

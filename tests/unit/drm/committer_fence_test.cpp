@@ -195,6 +195,7 @@ TEST_F(Fences, AnErrorIsOneErrorOfTheStream) {
   EXPECT_FALSE(committer->submit(frame(3), true));
   committer.reset();
   EXPECT_EQ(failures.size(), 1u);
+  EXPECT_EQ(bad_fences, (std::vector<std::pair<uint64_t, FrameFate>>{{0, FrameFate::Fail}}));
   EXPECT_TRUE(shown().empty());
 }
 

@@ -111,7 +111,7 @@ TEST_F(FrameFence, WaitEndsAtItsTimeoutWithWordsForTheUser) {
   append(pipe.reader.get());
   const size_t before = openFds();
   for (const auto timeout : {-1ms, 0ms, 30ms}) {
-    auto waited = waitForFrame(buffer_, Access::Read, timeout, [] { return false; });
+    auto waited = waitForFrame(buffer_, Access::Read, timeout);
     ASSERT_FALSE(waited);
     EXPECT_EQ(waited.error().code, ETIMEDOUT);
     EXPECT_NE(waited.error().message().find(std::to_string(timeout.count()) + " ms"), std::string::npos);
@@ -134,12 +134,28 @@ TEST_F(FrameFence, WaitCanBeInterrupted) {
   Pipe pipe;
   append(pipe.reader.get());
   std::atomic<bool> stop = false;
-  auto waited = std::async(std::launch::async,
-                           [&] { return waitForFrame(buffer_, Access::Read, 60s, [&] { return stop.load(); }); });
+  auto fences = frameFences(buffer_, Access::Read);
+  ASSERT_TRUE(fences);
+  auto waited =
+      std::async(std::launch::async, [&] { return waitForFences(fences.take(), 60s, [&] { return stop.load(); }); });
   EXPECT_EQ(waited.wait_for(50ms), std::future_status::timeout);
   stop = true;
   ASSERT_EQ(waited.wait_for(30s), std::future_status::ready);
-  EXPECT_EQ(waited.get().error().code, ECANCELED);
+  const auto end = waited.get();
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->outcome, FenceOutcome::Cancelled);
+}
+
+// as drivers say of what a reset took away
+TEST_F(FrameFence, AProducerThatWasCancelledIsNoInterruption) {
+  Pipe pipe;
+  ASSERT_EQ(write(pipe.writer.get(), "x", 1), 1);
+  FrameFences fences;
+  fences.others.push_back({Fence::Kind::Event, std::move(pipe.reader), [] { return ECANCELED; }});
+  const auto end = waitForFences(std::move(fences), 60s, [] { return false; });
+  ASSERT_TRUE(end);
+  EXPECT_EQ(end->outcome, FenceOutcome::Failed);
+  EXPECT_EQ(end->error, ECANCELED);
 }
 
 TEST_F(FrameFence, WaitTellsOfAProducerThatGoesAway) {
