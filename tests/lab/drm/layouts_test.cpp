@@ -195,10 +195,12 @@ void expectPixels(const Image &shown, const Layout &layout) {
   EXPECT_EQ(wrong, 0u);
 }
 
-std::string pipeline(const Layout &layout, const std::string &display) {
+std::string pipeline(const Layout &layout, const std::string &display, bool system = false) {
   const std::string width = std::to_string(layout.width), height = std::to_string(layout.height);
-  return std::string("appsrc name=src format=time caps=\"video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=") +
-         layout.drm_format + ",width=" + width + ",height=" + height +
+  return std::string("appsrc name=src format=time caps=\"video/x-raw") +
+         (system ? std::string(",format=") + gst_video_format_to_string(layout.format)
+                 : std::string("(memory:DMABuf),format=DMA_DRM,drm-format=") + layout.drm_format) +
+         ",width=" + width + ",height=" + height +
          ",framerate=30/1,colorimetry=" + (layout.planes.size() == 1 ? "sRGB" : "bt601") +
          "\" ! drmmodifiersink name=sink message-flips=true max-lateness=-1 mode=" + width + "x" + height + " " +
          display;
@@ -317,5 +319,106 @@ TEST(BochsLayouts, AnOffsetAndPaddedRows) {
   ASSERT_TRUE(shown) << shown.error().message();
   expectPixels(*shown, layout);
 }
+
+// Copies that allow-copy permits: the padding stays behind. In system memory to vkms, in dma-bufs to virtio-gpu, which
+// imports none.
+const Layout kCopied[] = {
+    {"Nv12Of1920With1984And1088Rows",
+     "NV12",
+     kNv12,
+     1920,
+     1080,
+     {1984 * 1088 * 3 / 2},
+     {{0, 0, 1984}, {0, 1984 * 1088, 1984}},
+     kWhole},
+    {"Nv12Of1280With1920",
+     "NV12",
+     kNv12,
+     1280,
+     720,
+     {1920 * 720 * 3 / 2},
+     {{0, 0, 1920}, {0, 1920 * 720, 1920}},
+     kWhole},
+    {"XrgbOf1920With1984And1088Rows",
+     "XR24",
+     GST_VIDEO_FORMAT_BGRx,
+     1920,
+     1080,
+     {1984 * 4 * 1088},
+     {{0, 0, 1984 * 4}},
+     kWhole},
+    {"XrgbSomewhereInside", "XR24", GST_VIDEO_FORMAT_BGRx, 640, 480, {8192 + 2816 * 480}, {{0, 8192, 2816}}, kPerPlane},
+};
+
+GstBuffer *inSystemMemory(const Layout &layout) {
+  GstBuffer *buffer = gst_buffer_new_allocate(nullptr, layout.dmabufs[0], nullptr);
+  GstMapInfo map;
+  EXPECT_TRUE(gst_buffer_map(buffer, &map, GST_MAP_WRITE));
+  std::memset(map.data, kPadding, map.size);
+  gsize offsets[GST_VIDEO_MAX_PLANES] = {};
+  gint strides[GST_VIDEO_MAX_PLANES] = {};
+  for (size_t p = 0; p < layout.planes.size(); ++p) {
+    paint(layout, p, map.data + layout.planes[p].offset);
+    offsets[p] = layout.planes[p].offset;
+    strides[p] = layout.planes[p].stride;
+  }
+  gst_buffer_unmap(buffer, &map);
+  gst_buffer_add_video_meta_full(buffer, GST_VIDEO_FRAME_FLAG_NONE, layout.format, layout.width, layout.height,
+                                 static_cast<guint>(layout.planes.size()), offsets, strides);
+  GST_BUFFER_PTS(buffer) = 0;
+  return buffer;
+}
+
+size_t pixelBytes(const Layout &layout) {
+  const size_t pixels = size_t{layout.width} * layout.height;
+  return layout.planes.size() == 1 ? pixels * 4 : pixels * 3 / 2;
+}
+
+class CopiedLayouts : public testing::TestWithParam<Layout> {};
+
+TEST_P(CopiedLayouts, OfSystemMemoryAreShownWithoutTheirPadding) {
+  const Layout &layout = GetParam();
+  auto card = openCard("vkms");
+  ASSERT_TRUE(card) << card.error().message();
+  Player player(pipeline(layout, "allow-copy=true fd=" + std::to_string(card->get()), true));
+  Feeder feeder(player);
+  player.start();
+  feeder.push(inSystemMemory(layout));
+  feeder.end();
+  ASSERT_TRUE(player.wait(120s));
+  ASSERT_TRUE(player.ended()) << player.errors();
+  EXPECT_EQ(player.stat("copies"), 1u);
+  EXPECT_EQ(player.stat("bytes-copied"), pixelBytes(layout));
+  auto shown = captureWriteback(card->get(), 90s);
+  ASSERT_TRUE(shown) << shown.error().message();
+  expectPixels(*shown, layout);
+}
+
+class CopiedDmaBufs : public testing::TestWithParam<Layout> {};
+
+TEST_P(CopiedDmaBufs, AreShownWithoutTheirPadding) {
+  const Layout &layout = GetParam();
+  Frame frame;
+  ASSERT_NO_FATAL_FAILURE(makeMemory(layout, &frame));
+  auto card = cardPath("virtio_gpu");
+  ASSERT_TRUE(card) << card.error().message();
+  Player player(pipeline(layout, "allow-copy=true device=" + *card));
+  Feeder feeder(player);
+  player.start();
+  feeder.push(makeFrame(frame.pieces, frame.shape, 0));
+  feeder.end();
+  ASSERT_TRUE(player.wait(60s));
+  ASSERT_TRUE(player.ended()) << player.errors();
+  EXPECT_EQ(player.stat("copies"), 1u);
+  EXPECT_EQ(player.stat("bytes-copied"), pixelBytes(layout));
+  auto shown = screendump("virtio0");
+  ASSERT_TRUE(shown) << shown.error().message();
+  expectPixels(*shown, layout);
+}
+
+INSTANTIATE_TEST_SUITE_P(Producers, CopiedLayouts, testing::ValuesIn(kCopied),
+                         [](const testing::TestParamInfo<Layout> &p) { return p.param.name; });
+INSTANTIATE_TEST_SUITE_P(Rgb, CopiedDmaBufs, testing::Values(kCopied[2], kCopied[3]), // all that virtio-gpu shows
+                         [](const testing::TestParamInfo<Layout> &p) { return p.param.name; });
 
 } // namespace
