@@ -4,8 +4,9 @@
 #include <cerrno>
 
 #include <linux/dma-buf.h>
-#include <linux/sync_file.h>
 #include <sys/ioctl.h>
+
+#include "gst/zerocopy/core/sync_file.h"
 
 namespace gstzc {
 namespace {
@@ -53,16 +54,9 @@ int KmsCommitPort::commit(const ScreenState &state, int in_fence, UniqueFd *flip
 }
 
 int64_t KmsCommitPort::flipTime(int flipped) {
-  sync_fence_info fence = {};
-  sync_file_info info = {};
-  info.num_fences = 1;
-  info.sync_fence_info = reinterpret_cast<uintptr_t>(&fence);
-  int rc;
-  do rc = ioctl(flipped, SYNC_IOC_FILE_INFO, &info);
-  while (rc != 0 && errno == EINTR);
-  if (rc != 0) return -errno;
-  if (info.status < 0) return info.status;
-  return static_cast<int64_t>(fence.timestamp_ns);
+  uint64_t when = 0;
+  const FenceStatus status = syncFileStatus(flipped, &when);
+  return status.error != 0 ? -status.error : static_cast<int64_t>(when);
 }
 
 } // namespace gstzc
