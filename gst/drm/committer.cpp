@@ -213,12 +213,13 @@ FenceVerdict Committer::judge(Waiting &waiting, const Result<FenceResult> &resul
   const bool timed_out = result && result->outcome == FenceOutcome::TimedOut;
   FenceVerdict verdict = result ? judgeFence(*result, frame.on_fence_error, frame.fence_timeout)
                                 : judgeFence(result.error(), frame.on_fence_error);
-  if (verdict.fate == FrameFate::Pass && timed_out && !overrulesKernel(frame.state))
+  const bool pending = timed_out || !result; // for all that is known
+  if (verdict.fate == FrameFate::Pass && pending && !overrulesKernel(frame.state))
     verdict = {FrameFate::Drop,
                {verdict.error.what, verdict.error.code,
-                "It is dropped: this display would wait for the fence, as it takes no IN_FENCE_FD"}};
+                "It is dropped: this display would wait for its fences, as it takes no IN_FENCE_FD"}};
   waiting.bad = verdict.fate != FrameFate::Use;
-  waiting.timed_out = timed_out;
+  waiting.pending = pending;
   if (timed_out)
     ++counters_.fence_timeouts;
   else if (waiting.bad)
@@ -283,13 +284,13 @@ void Committer::commitFirst(std::unique_lock<std::mutex> &lock) {
   if (!refused_before && port_->takesInFence(frame.state))
     in_fence = frame.in_fence.isValid() && !first.bad ? frame.in_fence.get() : port_->signalledFence();
   const auto committed_at = Clock::now();
-  // without a fence of ours the kernel would wait for the one that never came
-  bool hopeless = first.timed_out && in_fence < 0;
+  // without a fence of ours the kernel would wait for one that may never come
+  bool hopeless = first.pending && in_fence < 0;
   int rc = hopeless ? EPERM : port_->commit(frame.state, in_fence, &flip);
   int refusal = 0;
   if (in_fence >= 0 && (rc == EPERM || rc == EINVAL)) {
     const int with = rc;
-    hopeless = first.timed_out;
+    hopeless = first.pending;
     if (!hopeless) rc = port_->commit(frame.state, -1, &flip);
     if (hopeless || rc == 0) refusal = with;
   }

@@ -121,9 +121,9 @@ private:
     std::unique_ptr<FenceWait> fences; // null: settled
     Clock::time_point since, deadline;
     bool newest_wins = false;
-    bool waited = false;    // something was pending when it came
-    bool bad = false;       // its fences ended badly, and it is shown nevertheless
-    bool timed_out = false; // the same, and one may still be pending
+    bool waited = false;  // something was pending when it came
+    bool bad = false;     // its fences ended badly, and it is shown nevertheless
+    bool pending = false; // the same, and one may still be pending
 
     bool settled() const { return !fences && !frame->fence_error; }
     bool ready() const; // settled, or about to be

@@ -181,6 +181,16 @@ TEST_F(Fences, WhereTheKernelWouldWaitPassIsDrop) {
   EXPECT_EQ(kernel.attempts, 0);
   EXPECT_EQ(committer->counters().dropped, 1u);
   EXPECT_EQ(bad_fences, (std::vector<std::pair<uint64_t, FrameFate>>{{1, FrameFate::Drop}}));
+
+  // the same where nobody knows whether something is pending
+  auto unknown = frame(2);
+  unknown->fence_error = Error{"ask for fences", EMFILE, ""};
+  unknown->on_fence_error = GST_ZC_ON_FENCE_ERROR_PASS;
+  ASSERT_TRUE(committer->submit(unknown, true));
+  ASSERT_TRUE(committer->drain());
+  EXPECT_EQ(kernel.attempts, 0);
+  EXPECT_EQ(committer->counters().dropped, 2u);
+  EXPECT_EQ(committer->counters().fence_errors, 1u);
 }
 
 TEST_F(Fences, AnErrorIsOneErrorOfTheStream) {
