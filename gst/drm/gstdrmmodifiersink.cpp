@@ -516,7 +516,7 @@ static Result<GstBuffer *> copy_frame(GstDrmModifierSink *self, GstBuffer *buffe
   GstBuffer *copy = nullptr;
   if (state->copy_pool == nullptr || gst_buffer_pool_acquire_buffer(state->copy_pool, &copy, nullptr) != GST_FLOW_OK)
     return Error{"memory of the display for a copy of the frame", ENOMEM, "Look for messages of its driver in dmesg"};
-  auto bytes = copyFrame(copy, *copy_caps, buffer, state->caps);
+  auto bytes = copyFrame(copy, *copy_caps, buffer, state->caps, [state] { return state->interrupted.load(); });
   if (!bytes) {
     gst_buffer_unref(copy);
     return bytes.error();
@@ -595,6 +595,7 @@ static Result<Committer::Submitted> show_buffer(GstDrmModifierSink *self, GstBuf
   if (*ready == Producer::Interrupted) return Committer::Submitted::Interrupted;
   if (*ready == Producer::GivenUp) return Committer::Submitted::Accepted;
   auto copy = copy_frame(self, buffer);
+  if (!copy && copy.error().code == ECANCELED && state->interrupted) return Committer::Submitted::Interrupted;
   if (!copy) return copy.error();
   request.keep = std::shared_ptr<void>(*copy, [](void *b) { gst_buffer_unref(static_cast<GstBuffer *>(b)); });
   auto caps = state->caps;

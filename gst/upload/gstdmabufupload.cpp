@@ -453,7 +453,8 @@ static GstFlowReturn copy_frame(GstDmabufUpload *self, GstBuffer *in, GstBuffer 
   const auto bytes = copyFrame(buffer, u->out, in, u->in, [u] { return u->interrupted.load(); });
   if (!bytes) {
     gst_buffer_unref(buffer);
-    if (bytes.error().code == ECANCELED) return GST_FLOW_FLUSHING;
+    // a fence may fail with ECANCELED as well
+    if (bytes.error().code == ECANCELED && u->interrupted) return GST_FLOW_FLUSHING;
     GST_ELEMENT_ERROR(self, STREAM, FORMAT, ("Frame refused: %s", bytes.error().message().c_str()),
                       ("%" GST_PTR_FORMAT ", %" GST_PTR_FORMAT, in, u->in_caps));
     return GST_FLOW_ERROR;
