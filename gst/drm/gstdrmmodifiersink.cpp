@@ -664,9 +664,10 @@ static gboolean gst_drm_modifier_sink_event(GstBaseSink *sink, GstEvent *event) 
     // The message says that everything has been shown or given up. Interrupted by a pause it goes on afterwards.
     while (state->display) {
       auto drained = state->display->drain();
+      if (drained && *drained == Committer::Submitted::Accepted) break;
+      // a stream that failed has no end: whoever waits for either message would take it for a success
       if (!drained) post_error(self, drained.error());
-      if (!drained || *drained == Committer::Submitted::Accepted) break;
-      if (gst_base_sink_wait_preroll(sink) != GST_FLOW_OK) {
+      if (!drained || gst_base_sink_wait_preroll(sink) != GST_FLOW_OK) {
         gst_event_unref(event);
         return FALSE;
       }

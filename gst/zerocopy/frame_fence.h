@@ -34,8 +34,8 @@ GSTZC_API Result<FrameFences> frameFences(GstBuffer *buffer, Access access);
 GSTZC_API Result<FenceResult> waitForFences(FrameFences fences, std::chrono::milliseconds timeout,
                                             const std::function<bool()> &interrupted);
 
-// Sleeps until the frame may be used. Errors: ETIMEDOUT, or the errno of the fence; ECANCELED for `interrupted`, and for
-// fences that failed so.
+// Sleeps until the frame may be used. Errors: ETIMEDOUT, or the errno of the fence; ECANCELED for `interrupted`, and
+// for fences that failed so.
 GSTZC_API Status waitForFrame(GstBuffer *buffer, Access access, std::chrono::milliseconds timeout,
                               const std::function<bool()> &interrupted = {});
 

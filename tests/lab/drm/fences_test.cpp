@@ -270,12 +270,14 @@ TEST_F(SinkFences, ErrorEndsTheStream) {
   Feeder feeder(player);
   player.start();
   feeder.push(pictures_[0].frame(0));
+  feeder.end(); // which is no end that anybody should hear of
   ASSERT_TRUE(player.wait(20s));
   EXPECT_FALSE(player.ended());
   EXPECT_EQ(player.errorCount(), 1u) << player.errors();
   EXPECT_NE(player.errors().find("200 ms"), std::string::npos) << player.errors();
   EXPECT_TRUE(player.hasError(GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_READ));
   EXPECT_TRUE(player.stop());
+  EXPECT_FALSE(player.ended());
 }
 
 // vgem lets go of its fences after 10 s, as if they had signalled: ours comes first.
