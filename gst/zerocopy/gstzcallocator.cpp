@@ -168,6 +168,8 @@ GstAllocator *gst_zc_allocator_new(GstZcMemorySource source, const gchar *heap_n
  */
 GstAllocator *gst_zc_allocator_new_full(GstZcMemorySource source, const gchar *heap_name, GstZcMemoryNeed need,
                                         GError **error) {
+  g_return_val_if_fail(source >= GST_ZC_MEMORY_SOURCE_AUTO && source <= GST_ZC_MEMORY_SOURCE_MEMFD, nullptr);
+  g_return_val_if_fail(need == GST_ZC_MEMORY_NEED_ANY || need == GST_ZC_MEMORY_NEED_CONTIGUOUS, nullptr);
   auto dma = gstzc::DmaAllocator::open(to_core(source), heap_name != nullptr ? heap_name : "system",
                                        need == GST_ZC_MEMORY_NEED_CONTIGUOUS ? gstzc::MemoryNeed::Contiguous
                                                                              : gstzc::MemoryNeed::Any);
@@ -275,8 +277,9 @@ GstMemory *gst_zc_allocator_try_alloc(GstZcAllocator *self, gsize size, const Gs
   GstMapInfo map;
   if (!gst_memory_map(memory, &map, GST_MAP_READWRITE)) {
     gst_memory_unref(memory);
-    set_error(error, GST_RESOURCE_ERROR_FAILED,
-              {"mapping a new dma-buf", 0, "The process may be out of address space"});
+    set_error(
+        error, GST_RESOURCE_ERROR_FAILED,
+        {"mapping a new dma-buf of " + std::to_string(total) + " bytes", 0, "The process may be out of address space"});
     return nullptr;
   }
   gst_memory_unmap(memory, &map);

@@ -79,6 +79,7 @@ GType gst_zc_memory_need_api_get_type(void) {
 void gst_query_add_zc_memory_need(GstQuery *query, GstZcMemoryNeed need, const gchar *who) {
   g_return_if_fail(GST_IS_QUERY(query) && GST_QUERY_TYPE(query) == GST_QUERY_ALLOCATION);
   g_return_if_fail(gst_query_is_writable(query));
+  g_return_if_fail(need == GST_ZC_MEMORY_NEED_ANY || need == GST_ZC_MEMORY_NEED_CONTIGUOUS);
   guint index = 0;
   if (gst_query_find_allocation_meta(query, GST_ZC_MEMORY_NEED_API_TYPE, &index)) {
     if (gst_query_parse_zc_memory_need(query, nullptr) >= need) return;

@@ -126,32 +126,33 @@ static const gchar **gst_zc_pool_get_options(GstBufferPool *) {
   return options;
 }
 
+// Keeps the reason for gst_zc_pool_dup_last_error(). With the lock held.
+static gboolean refuse(GstZcPool *self, const std::string &why, const GstCaps *caps) {
+  gchar *text = caps != nullptr ? gst_caps_to_string(caps) : nullptr;
+  self->priv->last_error = text != nullptr ? why + " (" + text + ")" : why;
+  g_free(text);
+  GST_WARNING_OBJECT(self, "configuration refused: %s", self->priv->last_error.c_str());
+  return FALSE;
+}
+
 static gboolean gst_zc_pool_set_config(GstBufferPool *pool, GstStructure *config) {
   GstZcPool *self = GST_ZC_POOL(pool);
   GstCaps *caps = nullptr;
   guint size = 0, min = 0, max = 0;
-  if (!gst_buffer_pool_config_get_params(config, &caps, &size, &min, &max) || caps == nullptr) {
-    GST_WARNING_OBJECT(self, "configuration without caps");
-    return FALSE;
-  }
+  std::lock_guard guard(self->priv->lock);
+  if (!gst_buffer_pool_config_get_params(config, &caps, &size, &min, &max) || caps == nullptr)
+    return refuse(self, "a configuration without caps", nullptr);
   auto parsed = gstzc::parseFrameCaps(caps);
-  if (!parsed) {
-    GST_WARNING_OBJECT(self, "%s", parsed.error().message().c_str());
-    return FALSE;
-  }
+  if (!parsed) return refuse(self, parsed.error().message(), nullptr);
   GstVideoInfo info = parsed->info;
-  if (!parsed->linear() || GST_VIDEO_FORMAT_INFO_IS_TILED(info.finfo)) {
-    GST_WARNING_OBJECT(self, "tiled frames cannot be laid out here: %" GST_PTR_FORMAT, caps);
-    return FALSE;
-  }
-  if (GST_VIDEO_INFO_SIZE(&info) == 0) {
-    GST_WARNING_OBJECT(self, "no GStreamer format has this layout: %" GST_PTR_FORMAT, caps);
-    return FALSE;
-  }
-  if (size != 0 && size < GST_VIDEO_INFO_SIZE(&info)) {
-    GST_WARNING_OBJECT(self, "size %u, but a frame has %" G_GSIZE_FORMAT " bytes", size, GST_VIDEO_INFO_SIZE(&info));
-    return FALSE;
-  }
+  if (!parsed->linear() || GST_VIDEO_FORMAT_INFO_IS_TILED(info.finfo))
+    return refuse(self, "tiled frames cannot be laid out here", caps);
+  if (GST_VIDEO_INFO_SIZE(&info) == 0) return refuse(self, "no GStreamer format has this layout", caps);
+  if (size != 0 && size < GST_VIDEO_INFO_SIZE(&info))
+    return refuse(self,
+                  "a size of " + std::to_string(size) + " bytes, but a frame has " +
+                      std::to_string(GST_VIDEO_INFO_SIZE(&info)),
+                  caps);
 
   GstAllocator *allocator = nullptr;
   GstAllocationParams params;
@@ -160,7 +161,6 @@ static gboolean gst_zc_pool_set_config(GstBufferPool *pool, GstStructure *config
   if (!usable(allocator) || need_of(allocator) < need_of(self->priv->own_allocator))
     allocator = self->priv->own_allocator;
 
-  std::lock_guard guard(self->priv->lock);
   GstVideoAlignment alignment;
   gst_video_alignment_reset(&alignment);
   if (gst_buffer_pool_config_has_option(config, GST_BUFFER_POOL_OPTION_VIDEO_META)) {
@@ -174,18 +174,14 @@ static gboolean gst_zc_pool_set_config(GstBufferPool *pool, GstStructure *config
     gst_video_alignment_reset(&own);
     stride_masks(&info, self->priv->stride_align, own.stride_align);
     merge_alignment(&alignment, &own);
-    if (!padding_possible(&alignment) || !gst_video_info_align(&info, &alignment)) {
-      GST_WARNING_OBJECT(self, "alignment cannot be met for %" GST_PTR_FORMAT, caps);
-      return FALSE;
-    }
+    if (!padding_possible(&alignment) || !gst_video_info_align(&info, &alignment))
+      return refuse(self, "an alignment that cannot be met", caps);
     // told back, so that the user knows what it gets
     if (gst_buffer_pool_config_has_option(config, GST_BUFFER_POOL_OPTION_VIDEO_ALIGNMENT))
       gst_buffer_pool_config_set_video_alignment(config, &alignment);
   }
-  if (GST_VIDEO_INFO_SIZE(&info) > G_MAXUINT) {
-    GST_WARNING_OBJECT(self, "frames of %" G_GSIZE_FORMAT " bytes", GST_VIDEO_INFO_SIZE(&info));
-    return FALSE;
-  }
+  if (GST_VIDEO_INFO_SIZE(&info) > G_MAXUINT)
+    return refuse(self, "frames of " + std::to_string(GST_VIDEO_INFO_SIZE(&info)) + " bytes", caps);
   GST_VIDEO_INFO_SIZE(&info) = std::max<gsize>(size, GST_VIDEO_INFO_SIZE(&info));
 
   gst_object_replace(reinterpret_cast<GstObject **>(&self->priv->allocator), GST_OBJECT_CAST(allocator));
@@ -419,7 +415,7 @@ guint gst_zc_pool_get_n_held(GstZcPool *self) {
  * gst_zc_pool_dup_last_error:
  * @self: a #GstZcPool
  *
- * Returns: (transfer full) (nullable): why the last allocation that failed did, for the user
+ * Returns: (transfer full) (nullable): why the last configuration or allocation that failed did, for the user
  *
  * Since: 0.1
  */

@@ -2,36 +2,24 @@
 #include "tests/lab/support/only_card.h"
 
 #include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
 
 #include <fcntl.h>
 #include <sched.h>
-#include <sys/eventfd.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 
-#include "gst/zerocopy/core/fence_poller.h"
 #include "tests/lab/support/card.h"
 
 namespace gstzc::lab {
-
-namespace {
-
-// A thread that is started in a namespace of ours shares it for as long as it lives, and nobody who shares one may go
-// back: the poller's, which lives on, has to be there before.
-void startPoller() {
-  UniqueFd over(eventfd(1, EFD_CLOEXEC));
-  (void)FencePoller::process().watch({Fence::Kind::Event, std::move(over), {}}, FencePoller::Clock::now(),
-                                     [](const FenceResult &) {});
-}
-
-} // namespace
 
 Result<OnlyCard> OnlyCard::create(const std::string &driver) {
   auto path = cardPath(driver);
   if (!path) return path.error();
   struct stat node = {};
   if (stat(path->c_str(), &node) != 0) return Error{"stat " + *path, errno, ""};
-  startPoller();
   UniqueFd before(open("/proc/thread-self/ns/mnt", O_RDONLY | O_CLOEXEC));
   UniqueFd root(open("/", O_PATH | O_CLOEXEC));
   if (!before.isValid() || !root.isValid() || unshare(CLONE_NEWNS) != 0)
@@ -44,9 +32,15 @@ Result<OnlyCard> OnlyCard::create(const std::string &driver) {
 }
 
 OnlyCard::~OnlyCard() {
-  // entering a namespace makes its root ours, which is the initramfs in the laboratory
-  if (!before_.isValid() || setns(before_.get(), CLONE_NEWNS) != 0 || fchdir(root_.get()) != 0) return;
-  [[maybe_unused]] const int rc = chroot(".");
+  if (!before_.isValid()) return;
+  // Threads that were started meanwhile (GLib keeps those of its pools for a while) share what the kernel calls our
+  // file system view, and nobody who shares it may enter a namespace. Entering one makes its root ours, which is the
+  // initramfs in the laboratory.
+  if (unshare(CLONE_FS) != 0 || setns(before_.get(), CLONE_NEWNS) != 0 || fchdir(root_.get()) != 0 ||
+      chroot(".") != 0) {
+    std::fprintf(stderr, "the other displays stay hidden: %s\n", std::strerror(errno));
+    std::abort(); // every test that follows would fail, and say something else
+  }
 }
 
 } // namespace gstzc::lab

@@ -491,12 +491,13 @@ TEST_F(BadInput, MisuseIsACritical) {
   GstBuffer *buffer = gst_buffer_new();
   GstBuffer *shared = gst_buffer_new();
   gst_buffer_ref(shared);
-  GstQuery *latency = gst_query_new_latency();
+  GstQuery *latency = gst_query_new_latency(), *allocation = gst_query_new_allocation(nullptr, FALSE);
   GstMemory *foreign = gst_allocator_alloc(nullptr, 16, nullptr);
   GstZcDeviceEvent *event = gst_zc_device_event_new_eventfd(UniqueFd(eventfd(0, EFD_CLOEXEC)).release(), nullptr);
   GError *error = nullptr, *set = g_error_new_literal(GST_RESOURCE_ERROR, GST_RESOURCE_ERROR_FAILED, "before");
   gint fd;
   const auto bad_access = static_cast<GstZcFenceAccess>(4), no_access = static_cast<GstZcFenceAccess>(0);
+  const auto no_need = static_cast<GstZcMemoryNeed>(99);
   const GstZcDeviceEventFuncs no_funcs = {},
                               no_fd = {"kind", [](gpointer) { return 1; }, nullptr, nullptr, nullptr, {}};
   auto *const not_an_allocator = reinterpret_cast<GstZcAllocator *>(pool);
@@ -507,6 +508,15 @@ TEST_F(BadInput, MisuseIsACritical) {
     const char *name;
     std::function<bool()> call; // true: it returned what it returns when it did nothing
   } rows[] = {
+      {"allocator, no source",
+       [&] { return gst_zc_allocator_new(static_cast<GstZcMemorySource>(77), nullptr, &error) == nullptr; }},
+      {"allocator, no need",
+       [&] { return gst_zc_allocator_new_full(GST_ZC_MEMORY_SOURCE_MEMFD, nullptr, no_need, &error) == nullptr; }},
+      {"need, none of the two",
+       [&] {
+         gst_query_add_zc_memory_need(allocation, no_need, nullptr);
+         return gst_query_get_n_allocation_metas(allocation) == 0;
+       }},
       {"add fence, no buffer", [&] { return gst_buffer_add_zc_fence_meta(nullptr, -1, 0, &error) == nullptr; }},
       {"add fence, shared", [&] { return gst_buffer_add_zc_fence_meta(shared, -1, 0, &error) == nullptr; }},
       {"add fence, -2", [&] { return gst_buffer_add_zc_fence_meta(buffer, -2, 0, &error) == nullptr; }},
@@ -574,6 +584,7 @@ TEST_F(BadInput, MisuseIsACritical) {
   g_error_free(set);
   gst_zc_device_event_unref(event);
   gst_query_unref(latency);
+  gst_query_unref(allocation);
   gst_memory_unref(foreign);
   gst_buffer_unref(shared);
   gst_buffer_unref(shared);
