@@ -25,7 +25,8 @@
 GType gst_zc_on_fence_error_get_type(void) {
   static const GEnumValue values[] = {
       {GST_ZC_ON_FENCE_ERROR_DROP, "Drop the frame", "drop"},
-      {GST_ZC_ON_FENCE_ERROR_PASS, "Let the frame go on as it is; an element that reads frames leaves it unread", "pass"},
+      {GST_ZC_ON_FENCE_ERROR_PASS, "Let the frame go on as it is; an element that reads frames leaves it unread",
+       "pass"},
       {GST_ZC_ON_FENCE_ERROR_ERROR, "Post an error and end the stream", "error"},
       {0, nullptr, nullptr},
   };
