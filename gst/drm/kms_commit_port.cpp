@@ -1,11 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "gst/drm/kms_commit_port.h"
 
-#include <cerrno>
-
-#include <linux/dma-buf.h>
-#include <sys/ioctl.h>
-
 #include "gst/zerocopy/core/sync_file.h"
 
 namespace gstzc {
@@ -17,15 +12,8 @@ UniqueFd makeSignalledFence(const std::shared_ptr<KmsDevice> &device) {
   if (!memory) return {};
   auto dmabuf = (*memory)->exportDmaBuf();
   if (!dmabuf) return {};
-  dma_buf_export_sync_file request = {};
-  request.flags = DMA_BUF_SYNC_READ;
-  request.fd = -1;
-  int rc;
-  do rc = ioctl(dmabuf->get(), DMA_BUF_IOCTL_EXPORT_SYNC_FILE, &request);
-  while (rc != 0 && errno == EINTR);
-  UniqueFd fence(rc == 0 ? request.fd : -1);
-  if (fence.isValid() && !syncFileStatus(fence.get()).signalled()) return {};
-  return fence;
+  auto fence = exportSyncFile(dmabuf->get(), Access::Read);
+  return fence && fence->status().signalled() ? fence->release() : UniqueFd();
 }
 
 } // namespace

@@ -13,9 +13,9 @@
 #include <cerrno>
 #include <memory>
 
-#include <poll.h>
 #include <sys/epoll.h>
 
+#include "gst/zerocopy/core/fence_poller.h"
 #include "gst/zerocopy/core/unique_fd.h"
 #include "gst/zerocopy/set_gerror.h"
 
@@ -32,13 +32,9 @@ namespace {
 const gstzc::UniqueFd &eventfd_of(gpointer data) { return *static_cast<gstzc::UniqueFd *>(data); }
 
 gint eventfd_status(gpointer data) {
-  pollfd request = {eventfd_of(data).get(), POLLIN, 0};
-  int rc;
-  do rc = poll(&request, 1, 0);
-  while (rc < 0 && errno == EINTR);
-  if (rc < 0) return -errno;
-  if ((request.revents & POLLIN) != 0) return 1;
-  return rc == 0 ? 0 : -EPIPE; // hung up without a signal: whoever should have given it is gone
+  const auto now = gstzc::fenceNow(gstzc::Fence::Kind::Event, eventfd_of(data).get());
+  if (!now) return 0;
+  return now->error == 0 ? 1 : -now->error;
 }
 
 gint eventfd_make_fd(gpointer data) {

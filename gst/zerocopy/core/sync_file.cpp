@@ -169,7 +169,7 @@ Result<SyncFile> mergeFences(std::span<const SyncFile *const> fences) {
   return merged;
 }
 
-Result<SyncFile> exportFence(int dmabuf, Access access) {
+Result<SyncFile> exportSyncFile(int dmabuf, Access access) {
   dma_buf_export_sync_file request = {};
   request.flags = static_cast<uint32_t>(access);
   request.fd = -1;
@@ -177,7 +177,11 @@ Result<SyncFile> exportFence(int dmabuf, Access access) {
   if (code == ENOTTY && !isDmaBuf(dmabuf))
     return Error{number(dmabuf) + " as a dma-buf", EINVAL, "It is another kind of file"};
   if (code != 0) return Error{"export the fences of the dma-buf " + number(dmabuf), code, ""};
-  auto fence = SyncFile::adopt(UniqueFd(request.fd));
+  return SyncFile::adopt(UniqueFd(request.fd));
+}
+
+Result<SyncFile> exportFence(int dmabuf, Access access) {
+  auto fence = exportSyncFile(dmabuf, access);
   if (fence && fence->status().signalled()) return SyncFile();
   return fence;
 }

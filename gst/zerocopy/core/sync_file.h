@@ -78,6 +78,8 @@ GSTZC_API Result<SyncFile> mergeFences(std::span<const SyncFile *const> fences);
 // failed is not to be seen any more when it is over. Errors: EBADF; EINVAL for what is no dma-buf; ENOTTY from kernels
 // before 6.0, where polling the dma-buf itself is what remains.
 GSTZC_API Result<SyncFile> exportFence(int dmabuf, Access access);
+// The same with one that has signalled where nothing is pending, for those who need some fence.
+GSTZC_API Result<SyncFile> exportSyncFile(int dmabuf, Access access);
 
 // Adds a fence to a dma-buf. Read: later writers wait for it; Write: later readers too. An empty fence adds nothing.
 // Never add one that may stay pending: other drivers wait for it without a deadline. Errors as for exportFence().
