@@ -23,6 +23,13 @@ void FrameQueue::setCapacity(guint buffers) {
   changed_.notify_all();
 }
 
+Result<std::unique_ptr<FenceWait>> FrameQueue::startWait(FrameFences fences, Clock::time_point deadline) {
+  return FenceWait::start(std::move(fences).take(), deadline, [this] {
+    const std::lock_guard lock(mutex_);
+    changed_.notify_all();
+  });
+}
+
 GstFlowReturn FrameQueue::pushBuffer(GstBuffer *buffer, Result<FrameFences> fences, std::chrono::milliseconds timeout) {
   Entry entry;
   entry.item.object = GST_MINI_OBJECT_CAST(buffer);
@@ -31,10 +38,7 @@ GstFlowReturn FrameQueue::pushBuffer(GstBuffer *buffer, Result<FrameFences> fenc
   if (!fences) {
     entry.item.fence.result = fences.error();
   } else if (!fences->none()) {
-    auto wait = FenceWait::start(std::move(*fences).take(), entry.arrival + timeout, [this] {
-      const std::lock_guard lock(mutex_);
-      changed_.notify_all();
-    });
+    auto wait = startWait(std::move(*fences), entry.arrival + timeout);
     if (!wait) {
       entry.item.fence.result = wait.error();
     } else if (const auto over = (*wait)->result()) {
@@ -118,10 +122,7 @@ void FrameQueue::waitAgain(Item &item, Result<FrameFences> fences, std::chrono::
     item.fence.result = fences.error();
     return;
   }
-  auto wait = FenceWait::start(std::move(*fences).take(), start + timeout, [this] {
-    const std::lock_guard lock(mutex_);
-    changed_.notify_all();
-  });
+  auto wait = startWait(std::move(*fences), start + timeout);
   if (!wait) {
     item.fence.result = wait.error();
     return;

@@ -98,6 +98,8 @@ private:
   using Waits = std::vector<std::unique_ptr<FenceWait>>;
   bool stopped() const { return flushing_ || (flow_ != GST_FLOW_OK && flow_ != GST_FLOW_EOS); }
   GstFlowReturn stopReason() const { return flushing_ ? GST_FLOW_FLUSHING : flow_; }
+  // Wakes whoever waits here when they are over. Without the lock.
+  Result<std::unique_ptr<FenceWait>> startWait(FrameFences fences, Clock::time_point deadline);
   void dropQueries();
   bool frontIsReady() const;
   Waits abandonWaits();
