@@ -7,23 +7,13 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/infer/queue_helpers.h"
+
 using namespace gstzc::infer;
+using namespace gstzc::test;
 using namespace std::chrono_literals;
 
 namespace {
-
-GstBuffer *numbered(guint64 n) {
-  GstBuffer *buffer = gst_buffer_new();
-  GST_BUFFER_OFFSET(buffer) = n;
-  return buffer;
-}
-
-template <typename T> bool finishes(std::future<T> &future) {
-  return future.wait_for(10s) == std::future_status::ready;
-}
-template <typename T> bool waits(std::future<T> &future) {
-  return future.wait_for(100ms) == std::future_status::timeout;
-}
 
 TEST(FrameQueue, StartsFlushing) {
   FrameQueue queue;
