@@ -26,10 +26,10 @@
 
 #include <gst/video/video.h>
 
-#include "gst/infer/frame_queue.h"
+#include "gst/infer/stream/frame_queue.h"
 #include "gst/infer/inference.h"
-#include "gst/infer/onnx_engine.h"
-#include "gst/infer/results.h"
+#include "gst/infer/engine/onnx_engine.h"
+#include "gst/infer/output/results.h"
 #include "gst/infer/stats.h"
 #include "gst/zerocopy/fence_policy.h"
 #include "gst/zerocopy/frame_fence.h"

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <new>
 
-#include "gst/infer/frame_access.h"
+#include "gst/infer/stream/frame_access.h"
 
 namespace gstzc::infer {
 namespace {
@@ -27,31 +27,6 @@ template <typename F> auto withMemory(const char *what, F &&f) -> decltype(f()) 
 }
 
 } // namespace
-
-std::vector<FrameBox> toFrame(const std::vector<Detection> &detections, const std::vector<std::string> &labels,
-                              const InputPlan &plan, const Mapping &mapping, int frame_width, int frame_height) {
-  std::vector<FrameBox> boxes;
-  const auto x = [&](float part) { return mapping.frameX(static_cast<double>(part) * plan.width); };
-  const auto y = [&](float part) { return mapping.frameY(static_cast<double>(part) * plan.height); };
-  // clamped before it is made an integer: a box may be far outside
-  const auto pixel = [](double v, int limit) {
-    return static_cast<int>(std::lround(std::clamp(v, 0.0, static_cast<double>(limit))));
-  };
-  for (const Detection &d : detections) {
-    FrameBox box;
-    box.x = pixel(x(d.left), frame_width);
-    box.y = pixel(y(d.top), frame_height);
-    box.width = pixel(x(d.right), frame_width) - box.x;
-    box.height = pixel(y(d.bottom), frame_height) - box.y;
-    if (box.width <= 0 || box.height <= 0) continue;
-    box.score = d.score;
-    if (d.label >= 0 && static_cast<size_t>(d.label) < labels.size()) box.label = labels[d.label];
-    for (const Point &point : d.keypoints)
-      box.keypoints.push_back({static_cast<float>(x(point.x)), static_cast<float>(y(point.y))});
-    boxes.push_back(std::move(box));
-  }
-  return boxes;
-}
 
 Status checkReadable(const FrameCaps &caps) {
   if (!caps.linear()) {
@@ -77,13 +52,14 @@ Result<std::unique_ptr<Inference>> Inference::create(std::unique_ptr<Engine> eng
   return withMemory("preparing for the model", [&]() -> Result<std::unique_ptr<Inference>> {
     auto plan = planInput(engine->inputs());
     if (!plan) return plan.error();
-    auto made = makeDecoder(decoder, *plan, engine->outputs());
+    auto made = makeDecoder({.kind = decoder}, *plan, engine->outputs());
     if (!made) return made.error();
     std::unique_ptr<Inference> inference(new Inference);
     inference->engine_ = std::move(engine);
     inference->decoder_ = made.take();
     inference->plan_ = *plan;
-    inference->resize_ = resize.value_or(inference->decoder_->resizeMode());
+    inference->preprocess_ = inference->decoder_->defaults().preprocess;
+    if (resize) inference->preprocess_.resize = *resize;
     inference->tensor_.resize((plan->bytes() + sizeof(float) - 1) / sizeof(float));
     return inference;
   });
@@ -92,7 +68,7 @@ Result<std::unique_ptr<Inference>> Inference::create(std::unique_ptr<Engine> eng
 Status Inference::setCaps(const FrameCaps &caps) {
   return withMemory("preparing for the caps", [&]() -> Status {
     if (auto readable = checkReadable(caps); !readable) return readable;
-    auto preprocessor = Preprocessor::create(caps.info, plan_, resize_, decoder_->normalisation());
+    auto preprocessor = Preprocessor::create(caps.info, plan_, preprocess_);
     if (!preprocessor) return preprocessor.error();
     caps_ = caps;
     preprocessor_ = preprocessor.take();
@@ -122,11 +98,12 @@ Result<FrameResult> Inference::processFrame(GstBuffer *buffer, const DecodeOptio
   const TensorView input = {plan_.type, plan_.dims(), tensor_.data(), plan_.bytes(), MemorySpace::Host};
   auto outputs = engine_->run({&input, 1}, cancel);
   if (!outputs) return outputs.error();
-  auto detections = decoder_->decode(*outputs, options);
-  if (!detections) return detections.error();
+  auto findings = decoder_->decode(*outputs, options);
+  if (!findings) return findings.error();
   result.infer_ns = nanosecondsSince(run);
   result.boxes =
-      toFrame(*detections, decoder_->labels(), plan_, preprocessor_->mapping(), caps_.width(), caps_.height());
+      toFrame(*findings, decoder_->defaults().labels, plan_, preprocessor_->mapping(), caps_.width(), caps_.height())
+          .boxes;
   return result;
 }
 

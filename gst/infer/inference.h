@@ -9,25 +9,14 @@
 
 #include <gst/gst.h>
 
-#include "gst/infer/decoder.h"
-#include "gst/infer/engine.h"
-#include "gst/infer/preprocess.h"
+#include "gst/infer/decode/decoder.h"
+#include "gst/infer/engine/engine.h"
+#include "gst/infer/output/frame_result.h"
+#include "gst/infer/preprocess/preprocess.h"
 #include "gst/zerocopy/core/mapping.h"
 #include "gst/zerocopy/frame_layout.h"
 
 namespace gstzc::infer {
-
-// An object in the frame: pixels, clamped to it.
-struct FrameBox {
-  std::string label;
-  float score = 0;
-  int x = 0, y = 0, width = 0, height = 0;
-  std::vector<Point> keypoints; // pixels, not clamped
-};
-
-// Detections through the inverse of the resizing; those that leave the frame entirely are left out.
-std::vector<FrameBox> toFrame(const std::vector<Detection> &detections, const std::vector<std::string> &labels,
-                              const InputPlan &plan, const Mapping &mapping, int frame_width, int frame_height);
 
 struct FrameResult {
   std::vector<FrameBox> boxes;
@@ -66,7 +55,7 @@ private:
   std::unique_ptr<Engine> engine_;
   std::unique_ptr<Decoder> decoder_;
   InputPlan plan_;
-  ResizeMode resize_ = ResizeMode::Stretch;
+  PreprocessOptions preprocess_;
   FrameCaps caps_;
   std::optional<Preprocessor> preprocessor_;
   std::shared_ptr<MappingCache> mappings_ = MappingCache::process();

@@ -4,8 +4,8 @@
 
 #include <gst/gst.h>
 
-#include "gst/infer/frame_queue.h"
-#include "gst/infer/results.h"
+#include "gst/infer/stream/frame_queue.h"
+#include "gst/infer/output/results.h"
 #include "gst/zerocopy/core/import_cache.h"
 
 namespace gstzc::infer {

@@ -14,7 +14,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#include "gst/infer/frame_access.h"
+#include "gst/infer/stream/frame_access.h"
 #include "gst/zerocopy/core/import_cache.h"
 #include "gst/zerocopy/frame_fence.h"
 #include "gst/zerocopy/frame_layout.h"

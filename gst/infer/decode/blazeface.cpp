@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "gst/infer/decode/blazeface.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "gst/infer/decode/nms.h"
+
+namespace gstzc::infer {
+namespace {
+
+constexpr int kFineCells = 16, kFinePerCell = 2, kCoarseCells = 8, kCoarsePerCell = 6;
+static_assert(kFineCells * kFineCells * kFinePerCell == BlazeFaceDecoder::kFineAnchors);
+static_assert(kCoarseCells * kCoarseCells * kCoarsePerCell + BlazeFaceDecoder::kFineAnchors ==
+              BlazeFaceDecoder::kAnchors);
+
+bool hasShape(TensorType type, const std::vector<int64_t> &dims, int anchors, int last) {
+  return type == TensorType::Float32 && dims.size() == 3 && (dims[0] == 1 || dims[0] < 0) && dims[1] == anchors &&
+         dims[2] == last;
+}
+
+float sigmoid(float raw) { return 1.0f / (1.0f + std::exp(-std::clamp(raw, -100.0f, 100.0f))); }
+
+} // namespace
+
+const char *BlazeFaceDecoder::expectedShapes() {
+  return "a square float32 input with outputs [1,896,1] and [1,896,16], or [1,512,1], [1,384,1], [1,512,16] and "
+         "[1,384,16]";
+}
+
+std::unique_ptr<BlazeFaceDecoder> BlazeFaceDecoder::match(const InputPlan &input,
+                                                          const std::vector<TensorInfo> &outputs) {
+  if (input.width != input.height || input.type != TensorType::Float32) return nullptr;
+  const auto find = [&](int anchors, int last) -> size_t {
+    const auto it = std::find_if(outputs.begin(), outputs.end(),
+                                 [&](const TensorInfo &info) { return hasShape(info.type, info.dims, anchors, last); });
+    return static_cast<size_t>(it - outputs.begin());
+  };
+  const auto parts = [&](int last) -> std::vector<Part> {
+    constexpr int coarse = kAnchors - kFineAnchors;
+    if (const size_t all = find(kAnchors, last); all < outputs.size()) return {{all, 0, kAnchors}};
+    const size_t a = find(kFineAnchors, last), b = find(coarse, last);
+    if (a < outputs.size() && b < outputs.size()) return {{a, 0, kFineAnchors}, {b, kFineAnchors, coarse}};
+    return {};
+  };
+
+  auto decoder = std::make_unique<BlazeFaceDecoder>();
+  decoder->side_ = static_cast<float>(input.width);
+  decoder->scores_ = parts(1);
+  decoder->numbers_ = parts(kNumbers);
+  if (decoder->scores_.empty() || decoder->numbers_.empty()) return nullptr;
+  return decoder;
+}
+
+Point BlazeFaceDecoder::anchor(int i) {
+  const bool fine = i < kFineAnchors;
+  const int cells = fine ? kFineCells : kCoarseCells;
+  const int cell = fine ? i / kFinePerCell : (i - kFineAnchors) / kCoarsePerCell;
+  const float size = static_cast<float>(cells);
+  return {(static_cast<float>(cell % cells) + 0.5f) / size, (static_cast<float>(cell / cells) + 0.5f) / size};
+}
+
+const FamilyDefaults &BlazeFaceDecoder::defaults() const {
+  // -1..1, padding black
+  constexpr float scale = 1.0f / 127.5f;
+  static const FamilyDefaults defaults = {
+      .preprocess = {.resize = ResizeMode::Letterbox,
+                     .normalisation = {.mean = {127.5f, 127.5f, 127.5f}, .scale = {scale, scale, scale}}},
+      .threshold = 0.5f,
+      .iou_threshold = 0.3f,
+      .labels = {"face"}};
+  return defaults;
+}
+
+Result<Findings> BlazeFaceDecoder::decode(const Outputs &outputs, const DecodeOptions &options) const {
+  std::array<float, kAnchors> raw = {};
+  std::array<const float *, kAnchors> numbers = {};
+  const auto tensor = [&](const Part &part, int last) -> const float * {
+    if (part.output >= outputs.tensors.size()) return nullptr;
+    const TensorView &view = outputs.tensors[part.output];
+    return hasShape(view.type, view.dims, part.count, last) ? static_cast<const float *>(view.data) : nullptr;
+  };
+  const Error wrong{"the model gave outputs in other shapes than it declares", 0,
+                    std::string("blazeface needs ") + expectedShapes()};
+  for (const Part &part : scores_) {
+    const float *data = tensor(part, 1);
+    if (data == nullptr) return wrong;
+    std::copy_n(data, part.count, raw.begin() + part.first);
+  }
+  for (const Part &part : numbers_) {
+    const float *data = tensor(part, kNumbers);
+    if (data == nullptr) return wrong;
+    for (int i = 0; i < part.count; ++i) numbers[part.first + i] = data + i * kNumbers;
+  }
+
+  std::vector<Detection> candidates;
+  for (int i = 0; i < kAnchors; ++i) {
+    const float score = sigmoid(raw[i]);
+    if (!(score >= options.threshold)) continue; // not a number counts as no face
+    const float *const n = numbers[i];
+    if (!std::all_of(n, n + kNumbers, [](float v) { return std::isfinite(v); })) continue;
+    const Point centre = anchor(i);
+    const float x = centre.x + n[0] / side_, y = centre.y + n[1] / side_, w = n[2] / side_, h = n[3] / side_;
+    if (w <= 0 || h <= 0) continue;
+    Detection face;
+    face.score = score;
+    face.left = x - w / 2;
+    face.top = y - h / 2;
+    face.right = x + w / 2;
+    face.bottom = y + h / 2;
+    for (int k = 0; k < kKeypoints; ++k)
+      face.keypoints.push_back({centre.x + n[4 + 2 * k] / side_, centre.y + n[5 + 2 * k] / side_});
+    candidates.push_back(std::move(face));
+  }
+  Findings findings;
+  findings.detections = blendOverlapping(std::move(candidates), options.iou_threshold,
+                                         static_cast<size_t>(std::max(options.max_detections, 0)));
+  return findings;
+}
+
+} // namespace gstzc::infer

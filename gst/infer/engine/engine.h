@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// What runs a neural net: the interface between fenceinfer and an inference library. It knows neither the library's
+// types nor GStreamer's, so that further engines (GPU providers, several sessions at once) fit behind it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gst/zerocopy/core/result.h"
+
+namespace gstzc::infer {
+
+enum class TensorType { Float32, Float16, UInt8, Int8, Int32, Int64, Other };
+
+const char *tensorTypeName(TensorType type); // "float32"
+size_t tensorTypeSize(TensorType type);      // bytes of one element; 0 for Other
+
+// One input or output of a model. A dimension of -1 is one that the model leaves open; it may have a name.
+struct TensorInfo {
+  std::string name;
+  TensorType type = TensorType::Other;
+  std::vector<int64_t> dims;
+  std::vector<std::string> dim_names; // one for each dimension, "" where there is none; empty: no names at all
+  std::string describe() const;       // "input:0 (float32 [1,128,128,3])"; -1 is written as ?
+};
+
+// Where the bytes of a tensor are. Engines that run on the CPU take and give Host.
+enum class MemorySpace { Host, Device };
+
+// Bytes of a tensor that somebody else owns; all dimensions known.
+struct TensorView {
+  TensorType type = TensorType::Other;
+  std::vector<int64_t> dims;
+  void *data = nullptr;
+  size_t bytes = 0;
+  MemorySpace space = MemorySpace::Host;
+};
+
+// What a run gave, in the order of Engine::outputs(). The views are valid for as long as `owner` lives.
+struct Outputs {
+  std::vector<TensorView> tensors;
+  std::shared_ptr<void> owner;
+};
+
+// Ends a run that is under way from another thread. One object per stream of runs; `cancel()` also makes the next runs
+// end at once, until `reset()`.
+class Cancellation {
+public:
+  void cancel() {
+    std::lock_guard lock(mutex_);
+    cancelled_ = true;
+    if (hook_) hook_();
+  }
+  void reset() {
+    std::lock_guard lock(mutex_);
+    cancelled_ = false;
+  }
+  bool cancelled() const {
+    std::lock_guard lock(mutex_);
+    return cancelled_;
+  }
+
+  // While it lives, cancel() calls `hook`; at once where cancel() came before. One at a time.
+  class Hook {
+  public:
+    Hook(Cancellation &owner, std::function<void()> hook) : owner_(owner) {
+      std::lock_guard lock(owner_.mutex_);
+      owner_.hook_ = std::move(hook);
+      if (owner_.cancelled_) owner_.hook_();
+    }
+    ~Hook() {
+      std::lock_guard lock(owner_.mutex_);
+      owner_.hook_ = nullptr;
+    }
+    Hook(const Hook &) = delete;
+    Hook &operator=(const Hook &) = delete;
+
+  private:
+    Cancellation &owner_;
+  };
+
+private:
+  mutable std::mutex mutex_;
+  bool cancelled_ = false;
+  std::function<void()> hook_;
+};
+
+struct EngineOptions {
+  int intra_threads = 1;         // threads that share one run
+  std::string library;           // file of the inference library; empty: look for it
+  std::string provider = "auto"; // auto, cpu, cuda, tensorrt, … or a provider's own name
+  std::vector<std::pair<std::string, std::string>> provider_options; // handed to the provider as they are
+  bool allow_cpu_fallback = false;                                   // else a provider that cannot be had is an error
+  std::map<std::string, int64_t> dimensions; // what open dimensions are fixed to, by their names
+  bool operator==(const EngineOptions &) const = default;
+};
+
+class Engine {
+public:
+  virtual ~Engine() = default;
+  virtual std::string name() const = 0;                  // "ONNX Runtime 1.21.0"
+  virtual std::string provider() const { return "cpu"; } // that runs it, as EngineOptions::provider names it
+  virtual std::map<std::string, std::string> metadata() const { return {}; } // what the model's file says of itself
+  virtual const std::vector<TensorInfo> &inputs() const = 0;
+  virtual const std::vector<TensorInfo> &outputs() const = 0;
+
+  // Runs the model once and returns when the outputs are there. `inputs` in the order of inputs(); their bytes are read
+  // until the call returns. Safe to call from several threads, each with a Cancellation of its own. A cancelled run is
+  // an error with code ECANCELED.
+  virtual Result<Outputs> run(std::span<const TensorView> inputs, Cancellation &cancel) = 0;
+};
+
+} // namespace gstzc::infer

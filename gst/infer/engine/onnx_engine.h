@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// The ONNX Runtime engine on the CPU.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "gst/infer/engine/engine.h"
+
+namespace gstzc::infer {
+
+enum class LoadFailure { NoLibrary, NotFound, NoAccess, BadModel };
+
+struct LoadError {
+  LoadFailure kind = LoadFailure::BadModel;
+  Error error;
+};
+
+// Either an engine, or why there is none.
+struct LoadResult {
+  std::unique_ptr<Engine> engine;
+  LoadError failure;
+};
+
+// Opens the library at its first call (see onnx_runtime.h) and creates a session with `path`, an ONNX file. Failures
+// name the file and what to do.
+LoadResult loadOnnxEngine(const std::string &path, const EngineOptions &options);
+
+} // namespace gstzc::infer

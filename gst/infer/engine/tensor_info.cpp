@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "gst/infer/engine/engine.h"
+
+namespace gstzc::infer {
+
+const char *tensorTypeName(TensorType type) {
+  switch (type) {
+  case TensorType::Float32: return "float32";
+  case TensorType::Float16: return "float16";
+  case TensorType::UInt8: return "uint8";
+  case TensorType::Int8: return "int8";
+  case TensorType::Int32: return "int32";
+  case TensorType::Int64: return "int64";
+  case TensorType::Other: break;
+  }
+  return "another type";
+}
+
+size_t tensorTypeSize(TensorType type) {
+  switch (type) {
+  case TensorType::Float32:
+  case TensorType::Int32: return 4;
+  case TensorType::Float16: return 2;
+  case TensorType::UInt8:
+  case TensorType::Int8: return 1;
+  case TensorType::Int64: return 8;
+  case TensorType::Other: break;
+  }
+  return 0;
+}
+
+std::string TensorInfo::describe() const {
+  std::string text = name + " (" + tensorTypeName(type) + " [";
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (i > 0) text += ",";
+    text += dims[i] < 0 ? "?" : std::to_string(dims[i]);
+  }
+  return text + "])";
+}
+
+} // namespace gstzc::infer

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// One model ready for pictures: the engine, how a picture has to look, what its outputs mean.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gst/infer/decode/decoder.h"
+#include "gst/infer/engine/engine.h"
+#include "gst/infer/engine/onnx_engine.h"
+#include "gst/infer/model/model_config.h"
+#include "gst/infer/preprocess/preprocess.h"
+
+namespace gstzc::infer {
+
+// What a model is loaded with. Two that are equal give models that do the same.
+struct ModelOptions {
+  std::string file;
+  std::string modelinfo_file; // empty: the one beside the model, if there is one
+  std::string labels_file;    // empty: none
+  EngineOptions engine;
+  ModelConfig user; // what the user says of the model: above all other sources
+  int batch = 1;    // pictures of a run, where the model leaves it open
+  bool operator==(const ModelOptions &) const = default;
+};
+
+// Immutable; run() of the engine may be called from several threads at once.
+struct Model {
+  std::unique_ptr<Engine> engine;
+  InputPlan plan;
+  PreprocessOptions preprocess;
+  std::unique_ptr<Decoder> decoder; // null: decoder=none
+  std::vector<std::string> labels;
+  float threshold = 0.5f, iou_threshold = 0.3f; // the family's; the user's own values are above them
+  std::vector<TensorTag> tags;                  // of each output; an empty id where nothing is known
+  std::string file;
+  ModelConfig known; // from all sources together, for messages
+
+  // "" where there is no such label.
+  const std::string &label(int index) const;
+};
+
+struct LoadedModel {
+  std::shared_ptr<const Model> model; // or null and
+  LoadError failure;                  // why
+};
+
+// Opens the file, finds out how it wants its pictures and what its outputs are, and runs it once on an empty picture,
+// so that the first frame finds it warm and a model that cannot run is found out now. Errors name the file, the tensor
+// and its shape.
+LoadedModel loadModel(const ModelOptions &options);
+
+} // namespace gstzc::infer

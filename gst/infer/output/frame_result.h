@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// What a model found, in pixels of the frame: the inverse of the preprocessing.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gst/infer/decode/findings.h"
+#include "gst/infer/preprocess/input_plan.h"
+#include "gst/infer/preprocess/preprocess.h"
+
+namespace gstzc::infer {
+
+// A grid of values that divides a rectangle of the frame evenly.
+struct FrameMask {
+  int x = 0, y = 0, width = 0, height = 0; // of the rectangle: pixels, inside the frame
+  int columns = 0, rows = 0;               // of the grid
+  std::vector<uint8_t> values;             // row by row
+};
+
+// An object: pixels, clamped to the frame.
+struct FrameBox {
+  std::string label; // "" where its class has none
+  int index = 0;     // of its class
+  float score = 0;
+  int x = 0, y = 0, width = 0, height = 0;
+  std::vector<Point> keypoints;  // pixels, not clamped
+  std::optional<FrameMask> mask; // 0: not the object, 255: the object
+};
+
+struct FrameClass {
+  std::string label;
+  int index = 0;
+  float score = 0;
+};
+
+struct FrameFindings {
+  std::vector<FrameBox> boxes;
+  std::vector<FrameClass> classes;
+  std::optional<FrameMask> segmentation; // values are classes
+};
+
+// Findings of a picture that `mapping` was made for. Objects that leave the frame entirely are left out. Of the
+// segmentation and of masks, what is padding is cut off; a rectangle ends at the frame's edge, at whole cells.
+FrameFindings toFrame(const Findings &findings, const std::vector<std::string> &labels, const InputPlan &plan,
+                      const Mapping &mapping, int frame_width, int frame_height);
+
+} // namespace gstzc::infer
