@@ -3,6 +3,7 @@
 // may leave it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -14,7 +15,8 @@ struct Point {
   float score = 1; // 0..1; 1 where the model says nothing of it
 };
 
-// The part of an object's box that is the object, sampled on a grid that divides the box evenly.
+// The part of an object's box that is the object, sampled on a grid that evenly divides what of the box lies inside the
+// picture, see insidePicture(). The value of a cell is that of its centre.
 struct BoxMask {
   int width = 0, height = 0;   // of the grid
   std::vector<uint8_t> values; // row by row; 0: outside, 255: inside
@@ -30,6 +32,17 @@ struct Detection {
 
   float area() const { return right > left && bottom > top ? (right - left) * (bottom - top) : 0; }
 };
+
+// A rectangle inside the picture.
+struct PictureRect {
+  float left = 0, top = 0, right = 0, bottom = 0;
+  bool hasArea() const { return right > left && bottom > top; }
+};
+
+// Without area where the box is outside or has edges that are not numbers.
+inline PictureRect insidePicture(const Detection &box) {
+  return {std::max(box.left, 0.0f), std::max(box.top, 0.0f), std::min(box.right, 1.0f), std::min(box.bottom, 1.0f)};
+}
 
 // What the picture as a whole shows.
 struct Classification {
