@@ -15,18 +15,26 @@ float intersectionOverUnion(const Detection &a, const Detection &b) {
   return either > 0 ? both / either : 0;
 }
 
+std::vector<size_t> survivors(const std::vector<Detection> &sorted, float iou_threshold, size_t max_detections,
+                              bool class_aware) {
+  std::vector<size_t> kept;
+  for (size_t i = 0; i < sorted.size() && kept.size() < max_detections; ++i) {
+    const bool known = std::any_of(kept.begin(), kept.end(), [&](size_t k) {
+      return (!class_aware || sorted[k].label == sorted[i].label) &&
+             intersectionOverUnion(sorted[k], sorted[i]) > iou_threshold;
+    });
+    if (!known) kept.push_back(i);
+  }
+  return kept;
+}
+
 std::vector<Detection> suppress(std::vector<Detection> candidates, float iou_threshold, size_t max_detections,
                                 bool class_aware) {
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Detection &a, const Detection &b) { return a.score > b.score; });
   std::vector<Detection> kept;
-  for (Detection &candidate : candidates) {
-    if (kept.size() >= max_detections) break;
-    const bool known = std::any_of(kept.begin(), kept.end(), [&](const Detection &k) {
-      return (!class_aware || k.label == candidate.label) && intersectionOverUnion(k, candidate) > iou_threshold;
-    });
-    if (!known) kept.push_back(std::move(candidate));
-  }
+  for (const size_t i : survivors(candidates, iou_threshold, max_detections, class_aware))
+    kept.push_back(std::move(candidates[i]));
   return kept;
 }
 

@@ -18,8 +18,12 @@ float intersectionOverUnion(const Detection &a, const Detection &b);
 std::vector<Detection> suppress(std::vector<Detection> candidates, float iou_threshold, size_t max_detections,
                                 bool class_aware = true);
 
-// As above, without classes, but the box and the points of the one that stays become the average of all that it takes,
-// weighted by score.
+// The same, as indices into `sorted`, which is best first.
+std::vector<size_t> survivors(const std::vector<Detection> &sorted, float iou_threshold, size_t max_detections,
+                              bool class_aware = true);
+
+// Like suppress() without classes, but the box and the points of the one that stays become the average of all that it
+// takes, weighted by score.
 std::vector<Detection> blendOverlapping(std::vector<Detection> candidates, float iou_threshold, size_t max_detections);
 
 } // namespace gstzc::infer
