@@ -2,6 +2,7 @@
 #include "gst/infer/decode/decoder.h"
 
 #include "gst/infer/decode/blazeface.h"
+#include "gst/infer/decode/yolo.h"
 
 namespace gstzc::infer {
 
@@ -25,17 +26,56 @@ const char *decoderName(DecoderKind kind) {
   return "unknown";
 }
 
+namespace {
+
+struct Family {
+  DecoderKind kind;
+  std::unique_ptr<Decoder> (*match)(const DecoderWishes &, const InputPlan &, const std::vector<TensorInfo> &);
+  const char *(*expected)();
+};
+
+std::unique_ptr<Decoder> matchBlazeFace(const DecoderWishes &, const InputPlan &input,
+                                        const std::vector<TensorInfo> &outputs) {
+  return BlazeFaceDecoder::match(input, outputs);
+}
+
+// Auto asks them in this order. Unless it is named, each only takes what no other of them would take: shapes that two
+// families share are settled by the grids of the input, by names or by the number of classes, or not at all.
+constexpr Family kFamilies[] = {
+    {DecoderKind::BlazeFace, matchBlazeFace, BlazeFaceDecoder::expectedShapes},
+    {DecoderKind::YoloV5, YoloV5Decoder::match, YoloV5Decoder::expected},
+    {DecoderKind::YoloV8, YoloV8Decoder::match, YoloV8Decoder::expected},
+    {DecoderKind::YoloV10, YoloV10Decoder::match, YoloV10Decoder::expected},
+};
+
+std::string describe(const DecoderWishes &wishes, const InputPlan &input, const std::vector<TensorInfo> &outputs) {
+  std::string text = "a picture of " + std::to_string(input.width) + "x" + std::to_string(input.height);
+  if (wishes.classes > 0) text += ", " + std::to_string(wishes.classes) + " classes";
+  if (wishes.keypoints > 0) text += ", " + std::to_string(wishes.keypoints) + " keypoints";
+  if (outputs.empty()) return text + " and no outputs";
+  text += outputs.size() == 1 ? " and the output " : " and the outputs ";
+  for (size_t i = 0; i < outputs.size(); ++i) text += (i > 0 ? ", " : "") + outputs[i].describe();
+  return text;
+}
+
+} // namespace
+
 Result<std::unique_ptr<Decoder>> makeDecoder(const DecoderWishes &wishes, const InputPlan &input,
                                              const std::vector<TensorInfo> &outputs) {
-  const DecoderKind kind = wishes.kind;
-  // one family so far, so Auto and its name look at the same shapes
-  if (auto decoder = BlazeFaceDecoder::match(input, outputs)) return std::unique_ptr<Decoder>(std::move(decoder));
-  std::string shapes;
-  for (const TensorInfo &output : outputs) shapes += (shapes.empty() ? "" : ", ") + output.describe();
-  const std::string size = std::to_string(input.width) + "x" + std::to_string(input.height);
-  return Error{std::string(kind == DecoderKind::Auto ? "no decoder understands" : "decoder=blazeface does not fit") +
-                   " a model with a picture of " + size + " and the outputs " + shapes,
-               0, std::string("blazeface understands ") + BlazeFaceDecoder::expectedShapes()};
+  if (wishes.kind == DecoderKind::None) return std::unique_ptr<Decoder>();
+  std::string needs;
+  for (const Family &family : kFamilies) {
+    if (wishes.kind != DecoderKind::Auto && wishes.kind != family.kind) continue;
+    if (auto decoder = family.match(wishes, input, outputs)) return decoder;
+    needs += std::string(needs.empty() ? "" : "; ") + decoderName(family.kind) + " needs " + family.expected();
+  }
+  const std::string model = " a model with " + describe(wishes, input, outputs);
+  const std::string raw = "decoder=none gives the tensors as they are";
+  if (wishes.kind == DecoderKind::Auto)
+    return Error{"no decoder surely fits" + model, 0,
+                 "Name one with decoder=, or tell the number of classes by labels-file; " + raw + ". " + needs};
+  const std::string nick = std::string("decoder=") + decoderName(wishes.kind);
+  return Error{nick + " does not fit" + model, 0, (needs.empty() ? "" : needs + ". ") + raw};
 }
 
 } // namespace gstzc::infer
