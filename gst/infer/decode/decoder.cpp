@@ -2,7 +2,10 @@
 #include "gst/infer/decode/decoder.h"
 
 #include "gst/infer/decode/blazeface.h"
+#include "gst/infer/decode/ultraface.h"
 #include "gst/infer/decode/yolo.h"
+#include "gst/infer/decode/yolox.h"
+#include "gst/infer/decode/yunet.h"
 
 namespace gstzc::infer {
 
@@ -43,9 +46,12 @@ std::unique_ptr<Decoder> matchBlazeFace(const DecoderWishes &, const InputPlan &
 // families share are settled by the grids of the input, by names or by the number of classes, or not at all.
 constexpr Family kFamilies[] = {
     {DecoderKind::BlazeFace, matchBlazeFace, BlazeFaceDecoder::expectedShapes},
+    {DecoderKind::YuNet, YuNetDecoder::match, YuNetDecoder::expected},
+    {DecoderKind::UltraFace, UltraFaceDecoder::match, UltraFaceDecoder::expected},
     {DecoderKind::YoloV5, YoloV5Decoder::match, YoloV5Decoder::expected},
     {DecoderKind::YoloV8, YoloV8Decoder::match, YoloV8Decoder::expected},
     {DecoderKind::YoloV10, YoloV10Decoder::match, YoloV10Decoder::expected},
+    {DecoderKind::YoloX, YoloXDecoder::match, YoloXDecoder::expected},
 };
 
 std::string describe(const DecoderWishes &wishes, const InputPlan &input, const std::vector<TensorInfo> &outputs) {
@@ -72,7 +78,7 @@ Result<std::unique_ptr<Decoder>> makeDecoder(const DecoderWishes &wishes, const 
   const std::string model = " a model with " + describe(wishes, input, outputs);
   const std::string raw = "decoder=none gives the tensors as they are";
   if (wishes.kind == DecoderKind::Auto)
-    return Error{"no decoder surely fits" + model, 0,
+    return Error{"no decoder understands" + model, 0,
                  "Name one with decoder=, or tell the number of classes by labels-file; " + raw + ". " + needs};
   const std::string nick = std::string("decoder=") + decoderName(wishes.kind);
   return Error{nick + " does not fit" + model, 0, (needs.empty() ? "" : needs + ". ") + raw};

@@ -21,9 +21,16 @@ bool arePrototypes(const InputPlan &input, const TensorInfo &info) {
 
 std::optional<ObjectLayout> layoutOf(int64_t size, int box, std::optional<int> fixed_classes, int coefficients,
                                      const DecoderWishes &wishes) {
-  if (size > kMostNumbers || wishes.keypoints < 0 || wishes.keypoints > kMostNumbers) return {};
-  ObjectLayout layout{box, fixed_classes.value_or(wishes.classes), coefficients, wishes.keypoints,
-                      wishes.keypoints > 0 ? wishes.keypoint_values : 0};
+  if (size > kMostNumbers || wishes.classes > kMostNumbers || wishes.keypoints > kMostNumbers) return {};
+  ObjectLayout layout;
+  layout.box = box;
+  layout.coefficients = coefficients;
+  layout.classes = fixed_classes.value_or(wishes.classes);
+  if (wishes.keypoints > 0) {
+    layout.keypoints = wishes.keypoints;
+    layout.keypoint_values = wishes.keypoint_values;
+    if (layout.keypoint_values != 0 && layout.keypoint_values != 2 && layout.keypoint_values != 3) return {};
+  }
   if (fixed_classes || wishes.classes > 0) {
     const int64_t rest = size - box - layout.classes - coefficients;
     if (layout.keypoints > 0 && layout.keypoint_values == 0) {
@@ -35,8 +42,7 @@ std::optional<ObjectLayout> layoutOf(int64_t size, int box, std::optional<int> f
     if (layout.keypoints > 0 && layout.keypoint_values == 0) return {};
     layout.classes = static_cast<int>(size - box - coefficients - int64_t{layout.keypoints} * layout.keypoint_values);
   }
-  const bool points = layout.keypoints == 0 || layout.keypoint_values == 2 || layout.keypoint_values == 3;
-  if (layout.classes < (fixed_classes ? 0 : 1) || !points || layout.size() != size) return {};
+  if (layout.classes < (fixed_classes ? 0 : 1) || layout.size() != size) return {};
   return layout;
 }
 
