@@ -2,6 +2,8 @@
 #include "gst/infer/decode/decoder.h"
 
 #include "gst/infer/decode/blazeface.h"
+#include "gst/infer/decode/ssd.h"
+#include "gst/infer/decode/ssd_postprocess.h"
 #include "gst/infer/decode/ultraface.h"
 #include "gst/infer/decode/yolo.h"
 #include "gst/infer/decode/yolox.h"
@@ -47,6 +49,8 @@ std::unique_ptr<Decoder> matchBlazeFace(const DecoderWishes &, const InputPlan &
 constexpr Family kFamilies[] = {
     {DecoderKind::BlazeFace, matchBlazeFace, BlazeFaceDecoder::expectedShapes},
     {DecoderKind::YuNet, YuNetDecoder::match, YuNetDecoder::expected},
+    {DecoderKind::SsdPostprocess, SsdPostprocessDecoder::match, SsdPostprocessDecoder::expected},
+    {DecoderKind::Ssd, SsdDecoder::match, SsdDecoder::expected},
     {DecoderKind::UltraFace, UltraFaceDecoder::match, UltraFaceDecoder::expected},
     {DecoderKind::YoloV5, YoloV5Decoder::match, YoloV5Decoder::expected},
     {DecoderKind::YoloV8, YoloV8Decoder::match, YoloV8Decoder::expected},
