@@ -2,6 +2,7 @@
 #include "gst/infer/decode/decoder.h"
 
 #include "gst/infer/decode/blazeface.h"
+#include "gst/infer/decode/detr.h"
 #include "gst/infer/decode/ssd.h"
 #include "gst/infer/decode/ssd_postprocess.h"
 #include "gst/infer/decode/ultraface.h"
@@ -52,6 +53,7 @@ constexpr Family kFamilies[] = {
     {DecoderKind::SsdPostprocess, SsdPostprocessDecoder::match, SsdPostprocessDecoder::expected},
     {DecoderKind::Ssd, SsdDecoder::match, SsdDecoder::expected},
     {DecoderKind::UltraFace, UltraFaceDecoder::match, UltraFaceDecoder::expected},
+    {DecoderKind::Detr, DetrDecoder::match, DetrDecoder::expected},
     {DecoderKind::YoloV5, YoloV5Decoder::match, YoloV5Decoder::expected},
     {DecoderKind::YoloV8, YoloV8Decoder::match, YoloV8Decoder::expected},
     {DecoderKind::YoloV10, YoloV10Decoder::match, YoloV10Decoder::expected},
