@@ -2,7 +2,9 @@
 #include "gst/infer/decode/decoder.h"
 
 #include "gst/infer/decode/blazeface.h"
+#include "gst/infer/decode/classification.h"
 #include "gst/infer/decode/detr.h"
+#include "gst/infer/decode/segmentation.h"
 #include "gst/infer/decode/ssd.h"
 #include "gst/infer/decode/ssd_postprocess.h"
 #include "gst/infer/decode/ultraface.h"
@@ -58,6 +60,8 @@ constexpr Family kFamilies[] = {
     {DecoderKind::YoloV8, YoloV8Decoder::match, YoloV8Decoder::expected},
     {DecoderKind::YoloV10, YoloV10Decoder::match, YoloV10Decoder::expected},
     {DecoderKind::YoloX, YoloXDecoder::match, YoloXDecoder::expected},
+    {DecoderKind::Classification, ClassificationDecoder::match, ClassificationDecoder::expected},
+    {DecoderKind::Segmentation, SegmentationDecoder::match, SegmentationDecoder::expected},
 };
 
 std::string describe(const DecoderWishes &wishes, const InputPlan &input, const std::vector<TensorInfo> &outputs) {

@@ -19,7 +19,7 @@ public:
 
   static bool readable(TensorType type) {
     return type == TensorType::Float32 || type == TensorType::Float16 || type == TensorType::Int32 ||
-           type == TensorType::Int64;
+           type == TensorType::Int64 || type == TensorType::UInt8;
   }
 
   size_t size() const { return size_; }
@@ -34,6 +34,8 @@ public:
       return f([p = static_cast<const int32_t *>(data_)](size_t i) { return static_cast<float>(p[i]); });
     case TensorType::Int64:
       return f([p = static_cast<const int64_t *>(data_)](size_t i) { return static_cast<float>(p[i]); });
+    case TensorType::UInt8:
+      return f([p = static_cast<const uint8_t *>(data_)](size_t i) { return static_cast<float>(p[i]); });
     default: break;
     }
     return f([p = static_cast<const float *>(data_)](size_t i) { return p[i]; });

@@ -121,7 +121,10 @@ TEST(Numbers, OfEachType) {
     const float sum = tensor->numbers.with([](const auto &at) { return at(0) + at(1) + at(2) + at(3); });
     EXPECT_FLOAT_EQ(sum, 114) << tensorTypeName(type);
   }
-  EXPECT_FALSE(Numbers::readable(TensorType::UInt8));
+  const uint8_t bytes[] = {0, 3, 255};
+  EXPECT_TRUE(Numbers::readable(TensorType::UInt8));
+  EXPECT_FLOAT_EQ(Numbers(TensorType::UInt8, bytes, 3)[2], 255);
+  EXPECT_FALSE(Numbers::readable(TensorType::Int8));
   EXPECT_FALSE(Numbers::readable(TensorType::Other));
 }
 
