@@ -13,7 +13,7 @@
 
 namespace gstzc::infer {
 
-// A grid of values that divides a rectangle of the frame evenly.
+// A grid of values that divides a rectangle of the frame evenly; the value of a cell is that of its centre.
 struct FrameMask {
   int x = 0, y = 0, width = 0, height = 0; // of the rectangle: pixels, inside the frame
   int columns = 0, rows = 0;               // of the grid
@@ -42,9 +42,18 @@ struct FrameFindings {
   std::optional<FrameMask> segmentation; // values are classes
 };
 
-// Findings of a picture that `mapping` was made for. Objects that leave the frame entirely are left out. Of the
-// segmentation and of masks, what is padding is cut off; a rectangle ends at the frame's edge, at whole cells.
+// Findings of a picture that `mapping` was made for.
+//
+// Boxes: edges are rounded to the next pixel and clamped to the frame; left out is what then has no area, what lies
+// outside and what has an edge that is not a number. Points: those that are not numbers become 0,0 with a score of 0;
+// the others are kept within a million pixels of the frame's corner, so that they fit integers.
+//
+// Masks and the segmentation: the rectangle is the part of the picture that they cover, clamped to the frame, and for
+// the segmentation to `region`, of which the picture is where it does not show the whole frame: so padding is cut off.
+// Where the border goes through a cell, or is rounded to a pixel, the grid is drawn anew over the rectangle, not
+// coarser than it was: each cell takes the value of the old one that its centre lies in.
 FrameFindings toFrame(const Findings &findings, const std::vector<std::string> &labels, const InputPlan &plan,
-                      const Mapping &mapping, int frame_width, int frame_height);
+                      const Mapping &mapping, int frame_width, int frame_height,
+                      const std::optional<Region> &region = {});
 
 } // namespace gstzc::infer
