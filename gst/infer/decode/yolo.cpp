@@ -32,28 +32,29 @@ template <typename At> struct Table {
   }
 };
 
-// The best class of each row of a table whose rows' numbers lie together, times `factor(row)`, which is 0..1.
+// The best class of each row, times `factor(row)`, which is 0..1, where the numbers of a row lie together.
 template <typename At, typename Factor>
-void scanRows(const Table<At> &table, size_t rows, const ObjectLayout &layout, float threshold, const Factor &factor,
+void scanRows(const At &at, size_t rows, const ObjectLayout &layout, float threshold, const Factor &factor,
               Candidates &candidates) {
+  const auto numbers = static_cast<size_t>(layout.size()), classes = static_cast<size_t>(layout.classes);
   for (size_t row = 0; row < rows; ++row) {
     const float f = factor(row);
     if (!(f >= threshold)) continue;
+    const size_t begin = row * numbers + static_cast<size_t>(layout.box);
     float best = -std::numeric_limits<float>::infinity();
-    int label = 0;
-    for (int c = 0; c < layout.classes; ++c) {
-      const float score = table(row, layout.box + c);
+    size_t label = 0;
+    for (size_t c = 0; c < classes; ++c) {
+      const float score = at(begin + c);
       if (score > best) best = score, label = c;
     }
-    candidates.offer(f * best, label, row);
+    candidates.offer(f * best, static_cast<int>(label), row);
   }
 }
 
-// The same without a factor for a table where the numbers of all rows lie together: class by class, over as many rows
-// as stay in the cache.
+// The best class of each row where a number of all rows lies together: class by class, over as many rows as stay in the
+// cache.
 template <typename At>
-void scanColumns(const Table<At> &table, size_t rows, const ObjectLayout &layout, float threshold,
-                 Candidates &candidates) {
+void scanColumns(const At &at, size_t rows, const ObjectLayout &layout, float threshold, Candidates &candidates) {
   constexpr size_t block = 1024;
   std::array<float, block> best;
   std::array<int, block> label;
@@ -63,8 +64,9 @@ void scanColumns(const Table<At> &table, size_t rows, const ObjectLayout &layout
     std::fill_n(best.begin(), count, below);
     std::fill_n(label.begin(), count, -1);
     for (int c = 0; c < layout.classes; ++c) {
+      const size_t begin = static_cast<size_t>(layout.box + c) * rows + first;
       for (size_t i = 0; i < count; ++i) {
-        const float score = table(first + i, layout.box + c);
+        const float score = at(begin + i);
         const bool better = score > best[i];
         best[i] = better ? score : best[i];
         label[i] = better ? c : label[i];
@@ -126,7 +128,7 @@ Result<Findings> YoloV5Decoder::decode(const Outputs &outputs, const DecodeOptio
   return tensor->numbers.with([&](const auto &at) {
     const Table<std::decay_t<decltype(at)>> table{at, static_cast<size_t>(layout_.size()), 1};
     Candidates candidates(options.threshold);
-    scanRows(table, tensor->dim(1), layout_, options.threshold, [&](size_t row) { return table(row, 4); }, candidates);
+    scanRows(at, tensor->dim(1), layout_, options.threshold, [&](size_t row) { return table(row, 4); }, candidates);
     const auto box = [&](size_t row, Detection &object) {
       size_.setCentred(object, table(row, 0), table(row, 1), table(row, 2), table(row, 3));
     };
@@ -178,9 +180,9 @@ Result<Findings> YoloV8Decoder::decode(const Outputs &outputs, const DecodeOptio
     const Table<std::decay_t<decltype(at)>> table{at, rows_ ? numbers : 1, rows_ ? 1 : rows};
     Candidates candidates(options.threshold);
     if (rows_)
-      scanRows(table, rows, layout_, -1, [](size_t) { return 1.0f; }, candidates);
+      scanRows(at, rows, layout_, -1, [](size_t) { return 1.0f; }, candidates);
     else
-      scanColumns(table, rows, layout_, options.threshold, candidates);
+      scanColumns(at, rows, layout_, options.threshold, candidates);
     const auto box = [&](size_t row, Detection &object) {
       size_.setCentred(object, table(row, 0), table(row, 1), table(row, 2), table(row, 3));
     };
