@@ -14,11 +14,6 @@ static_assert(kFineCells * kFineCells * kFinePerCell == BlazeFaceDecoder::kFineA
 static_assert(kCoarseCells * kCoarseCells * kCoarsePerCell + BlazeFaceDecoder::kFineAnchors ==
               BlazeFaceDecoder::kAnchors);
 
-bool hasShape(TensorType type, const std::vector<int64_t> &dims, int anchors, int last) {
-  return type == TensorType::Float32 && dims.size() == 3 && (dims[0] == 1 || dims[0] < 0) && dims[1] == anchors &&
-         dims[2] == last;
-}
-
 float sigmoid(float raw) { return 1.0f / (1.0f + std::exp(-std::clamp(raw, -100.0f, 100.0f))); }
 
 } // namespace
@@ -31,16 +26,17 @@ const char *BlazeFaceDecoder::expectedShapes() {
 std::unique_ptr<BlazeFaceDecoder> BlazeFaceDecoder::match(const InputPlan &input,
                                                           const std::vector<TensorInfo> &outputs) {
   if (input.width != input.height || input.type != TensorType::Float32) return nullptr;
-  const auto find = [&](int anchors, int last) -> size_t {
+  const auto find = [&](int anchors, int last) -> std::optional<OutputSlot> {
     const auto it = std::find_if(outputs.begin(), outputs.end(),
-                                 [&](const TensorInfo &info) { return hasShape(info.type, info.dims, anchors, last); });
-    return static_cast<size_t>(it - outputs.begin());
+                                 [&](const TensorInfo &info) { return declared(info, {anchors, last}); });
+    if (it == outputs.end()) return {};
+    return OutputSlot(static_cast<size_t>(it - outputs.begin()), *it);
   };
   const auto parts = [&](int last) -> std::vector<Part> {
     constexpr int coarse = kAnchors - kFineAnchors;
-    if (const size_t all = find(kAnchors, last); all < outputs.size()) return {{all, 0, kAnchors}};
-    const size_t a = find(kFineAnchors, last), b = find(coarse, last);
-    if (a < outputs.size() && b < outputs.size()) return {{a, 0, kFineAnchors}, {b, kFineAnchors, coarse}};
+    if (const auto all = find(kAnchors, last)) return {{*all, 0, kAnchors}};
+    const auto a = find(kFineAnchors, last), b = find(coarse, last);
+    if (a && b) return {{*a, 0, kFineAnchors}, {*b, kFineAnchors, coarse}};
     return {};
   };
 
@@ -74,31 +70,27 @@ const FamilyDefaults &BlazeFaceDecoder::defaults() const {
 
 Result<Findings> BlazeFaceDecoder::decode(const Outputs &outputs, const DecodeOptions &options) const {
   std::array<float, kAnchors> raw = {};
-  std::array<const float *, kAnchors> numbers = {};
-  const auto tensor = [&](const Part &part, int last) -> const float * {
-    if (part.output >= outputs.tensors.size()) return nullptr;
-    const TensorView &view = outputs.tensors[part.output];
-    return hasShape(view.type, view.dims, part.count, last) ? static_cast<const float *>(view.data) : nullptr;
-  };
-  const Error wrong{"the model gave outputs in other shapes than it declares", 0,
-                    std::string("blazeface needs ") + expectedShapes()};
   for (const Part &part : scores_) {
-    const float *data = tensor(part, 1);
-    if (data == nullptr) return wrong;
-    std::copy_n(data, part.count, raw.begin() + part.first);
+    const auto tensor = part.output.read(outputs);
+    if (!tensor) return tensor.error();
+    for (int i = 0; i < part.count; ++i) raw[part.first + i] = tensor->numbers[i];
   }
-  for (const Part &part : numbers_) {
-    const float *data = tensor(part, kNumbers);
-    if (data == nullptr) return wrong;
-    for (int i = 0; i < part.count; ++i) numbers[part.first + i] = data + i * kNumbers;
+  std::array<OutputTensor, 2> tensors;
+  for (size_t i = 0; i < numbers_.size(); ++i) {
+    const auto tensor = numbers_[i].output.read(outputs);
+    if (!tensor) return tensor.error();
+    tensors[i] = *tensor;
   }
 
   std::vector<Detection> candidates;
+  std::array<float, kNumbers> n;
   for (int i = 0; i < kAnchors; ++i) {
     const float score = sigmoid(raw[i]);
     if (!(score >= options.threshold)) continue; // not a number counts as no face
-    const float *const n = numbers[i];
-    if (!std::all_of(n, n + kNumbers, [](float v) { return std::isfinite(v); })) continue;
+    const size_t part = i < numbers_[0].count ? 0 : 1;
+    const auto first = static_cast<size_t>((i - numbers_[part].first) * kNumbers);
+    for (size_t k = 0; k < n.size(); ++k) n[k] = tensors[part].numbers[first + k];
+    if (!std::all_of(n.begin(), n.end(), [](float v) { return std::isfinite(v); })) continue;
     const Point centre = anchor(i);
     const float x = centre.x + n[0] / side_, y = centre.y + n[1] / side_, w = n[2] / side_, h = n[3] / side_;
     if (w <= 0 || h <= 0) continue;

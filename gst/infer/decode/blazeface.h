@@ -10,6 +10,7 @@
 #include <array>
 
 #include "gst/infer/decode/decoder.h"
+#include "gst/infer/decode/output_slot.h"
 
 namespace gstzc::infer {
 
@@ -33,7 +34,7 @@ public:
 private:
   // One output tensor and the anchors it covers.
   struct Part {
-    size_t output = 0;
+    OutputSlot output;
     int first = 0, count = 0;
   };
 

@@ -155,6 +155,13 @@ TEST(BlazeFace, OtherShapesThanDeclaredAreAnError) {
   Tensors tensors;
   Outputs outputs = tensors.asSplit();
   outputs.tensors[2].dims = {1, 511, 16};
+  auto findings = decoder->decode(outputs, {});
+  ASSERT_FALSE(findings.ok());
+  const std::string text = findings.error().message();
+  EXPECT_NE(text.find("[1,511,16]"), std::string::npos) << text;
+  EXPECT_NE(text.find("t512 (float32 [1,512,16])"), std::string::npos) << text;
+  outputs = tensors.asSplit();
+  outputs.tensors[3].bytes -= 1;
   EXPECT_FALSE(decoder->decode(outputs, {}).ok());
   outputs = tensors.asSplit();
   outputs.tensors.pop_back();
