@@ -20,8 +20,9 @@ namespace gstzc::infer {
 
 enum class TensorType { Float32, Float16, UInt8, Int8, Int32, Int64, Other };
 
-const char *tensorTypeName(TensorType type); // "float32"
-size_t tensorTypeSize(TensorType type);      // bytes of one element; 0 for Other
+const char *tensorTypeName(TensorType type);                                   // "float32"
+size_t tensorTypeSize(TensorType type);                                        // bytes of one element; 0 for Other
+std::string describeTensor(TensorType type, const std::vector<int64_t> &dims); // "float32 [1,?,3]"; ? is -1
 
 // One input or output of a model. A dimension of -1 is one that the model leaves open; it may have a name.
 struct TensorInfo {
@@ -95,11 +96,13 @@ private:
 
 struct EngineOptions {
   int intra_threads = 1;         // threads that share one run
-  std::string library;           // file of the inference library; empty: look for it
+  std::string library;           // file of the inference library and no other; empty: look for it
   std::string provider = "auto"; // auto, cpu, cuda, tensorrt, … or a provider's own name
-  std::vector<std::pair<std::string, std::string>> provider_options; // handed to the provider as they are
-  bool allow_cpu_fallback = false;                                   // else a provider that cannot be had is an error
-  std::map<std::string, int64_t> dimensions; // what open dimensions are fixed to, by their names
+  // Handed to the named provider as they are, but for "library": the file that has the provider, where it is not part
+  // of the inference library.
+  std::vector<std::pair<std::string, std::string>> provider_options;
+  bool allow_cpu_fallback = false;           // else a provider that cannot be had is an error
+  std::map<std::string, int64_t> dimensions; // what open dimensions of inputs are fixed to, by their names
   bool operator==(const EngineOptions &) const = default;
 };
 
@@ -108,13 +111,14 @@ public:
   virtual ~Engine() = default;
   virtual std::string name() const = 0;                  // "ONNX Runtime 1.21.0"
   virtual std::string provider() const { return "cpu"; } // that runs it, as EngineOptions::provider names it
-  virtual std::map<std::string, std::string> metadata() const { return {}; } // what the model's file says of itself
+  // What the exporter of the model's file wrote into it under keys of its own (ONNX: metadata_props), as it is there.
+  virtual std::map<std::string, std::string> metadata() const { return {}; }
   virtual const std::vector<TensorInfo> &inputs() const = 0;
   virtual const std::vector<TensorInfo> &outputs() const = 0;
 
-  // Runs the model once and returns when the outputs are there. `inputs` in the order of inputs(); their bytes are read
-  // until the call returns. Safe to call from several threads, each with a Cancellation of its own. A cancelled run is
-  // an error with code ECANCELED.
+  // Runs the model once and returns when the outputs are there. `inputs` in the order of inputs(), of the same types,
+  // of any size where a dimension is open; their bytes are read until the call returns. Safe to call from several
+  // threads, each with a Cancellation of its own. A cancelled run is an error with code ECANCELED.
   virtual Result<Outputs> run(std::span<const TensorView> inputs, Cancellation &cancel) = 0;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// The ONNX Runtime engine on the CPU.
+// The ONNX Runtime engine.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace gstzc::infer {
 
-enum class LoadFailure { NoLibrary, NotFound, NoAccess, BadModel };
+enum class LoadFailure { NoLibrary, NotFound, NoAccess, BadModel, NoProvider };
 
 struct LoadError {
   LoadFailure kind = LoadFailure::BadModel;
@@ -22,8 +22,8 @@ struct LoadResult {
   LoadError failure;
 };
 
-// Opens the library at its first call (see onnx_runtime.h) and creates a session with `path`, an ONNX file. Failures
-// name the file and what to do.
+// Opens the library at its first call (see onnx_runtime.h) and creates a session with `path`, an ONNX file, on the
+// provider of the options (see onnx_session.h). Failures name the file and what to do. Safe in any thread.
 LoadResult loadOnnxEngine(const std::string &path, const EngineOptions &options);
 
 } // namespace gstzc::infer

@@ -29,13 +29,15 @@ size_t tensorTypeSize(TensorType type) {
   return 0;
 }
 
-std::string TensorInfo::describe() const {
-  std::string text = name + " (" + tensorTypeName(type) + " [";
+std::string describeTensor(TensorType type, const std::vector<int64_t> &dims) {
+  std::string text = std::string(tensorTypeName(type)) + " [";
   for (size_t i = 0; i < dims.size(); ++i) {
     if (i > 0) text += ",";
     text += dims[i] < 0 ? "?" : std::to_string(dims[i]);
   }
-  return text + "])";
+  return text + "]";
 }
+
+std::string TensorInfo::describe() const { return name + " (" + describeTensor(type, dims) + ")"; }
 
 } // namespace gstzc::infer
