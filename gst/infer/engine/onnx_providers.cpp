@@ -45,23 +45,32 @@ template <typename T> struct OwnCalls {
   void(ORT_API_CALL *release)(T *);
 };
 
+// `status` says why a provider was not added, `logged` what else was said meanwhile. Options are taken only by a
+// provider that loads, so without the loader's words it is they that are wrong.
+Error refusal(const OnnxRuntime &runtime, OrtStatus *status, const ProviderName &provider, const std::string &logged,
+              const ProviderOptions &options) {
+  Error error = runtime.error(status, "execution provider " + provider.name + " of " + runtime.describe());
+  if (!logged.empty()) {
+    if (error.what.find(logged) == std::string::npos) error.what += ": " + logged;
+  } else if (!options.empty()) {
+    error.what += " (with the options " + written(options) + ")";
+    error.remedy = "Correct provider-options";
+  }
+  return error;
+}
+
 template <typename T>
 Status appendByOwnCalls(const OnnxRuntime &runtime, OrtSessionOptions *session, const ProviderName &provider,
                         const ProviderOptions &options, const OwnCalls<T> &calls) {
-  const std::string what = "execution provider " + provider.name + " of " + runtime.describe();
   const LoggedError logged;
   T *raw = nullptr;
-  if (auto *s = calls.create(&raw)) return runtime.error(s, what);
+  if (auto *s = calls.create(&raw)) return refusal(runtime, s, provider, logged.text(), {});
   const OrtPtr<T> made = own(raw, calls.release);
   const Pairs pairs(options);
   if (!options.empty())
     if (auto *s = calls.update(raw, pairs.keys.data(), pairs.values.data(), pairs.keys.size()))
-      return runtime.error(s, what + " with the options " + written(options));
-  if (auto *s = calls.append(session, raw)) {
-    Error error = runtime.error(s, what);
-    if (!logged.text().empty()) error.what += ": " + logged.text(); // what the loader said
-    return error;
-  }
+      return refusal(runtime, s, provider, logged.text(), options);
+  if (auto *s = calls.append(session, raw)) return refusal(runtime, s, provider, logged.text(), {});
   return Nothing{};
 }
 
@@ -104,12 +113,8 @@ Status appendBuiltIn(const OnnxRuntime &runtime, OrtSessionOptions *session, con
   const LoggedError logged;
   const Pairs pairs(options);
   if (auto *s = api.SessionOptionsAppendExecutionProvider(session, provider.appended.c_str(), pairs.keys.data(),
-                                                          pairs.values.data(), pairs.keys.size())) {
-    const std::string with = options.empty() ? "" : " with the options " + written(options);
-    Error error = runtime.error(s, "execution provider " + provider.name + " of " + runtime.describe() + with);
-    if (!logged.text().empty()) error.what += ": " + logged.text();
-    return error;
-  }
+                                                          pairs.values.data(), pairs.keys.size()))
+    return refusal(runtime, s, provider, logged.text(), options);
   return Nothing{};
 }
 
@@ -147,10 +152,11 @@ Status appendPlugin(const OnnxRuntime &runtime, OrtSessionOptions *session, cons
   }
   found = chosen != nullptr;
   if (!found) return Nothing{};
+  const LoggedError logged;
   const Pairs pairs(options);
   if (auto *s = runtime.api->SessionOptionsAppendExecutionProvider_V2(
           session, runtime.env, &chosen, 1, pairs.keys.data(), pairs.values.data(), pairs.keys.size()))
-    return runtime.error(s, "execution provider " + provider.name + " of a library of " + runtime.describe());
+    return refusal(runtime, s, provider, logged.text(), options);
   return Nothing{};
 }
 
@@ -197,9 +203,15 @@ Status appendProvider(const OnnxRuntime &runtime, OrtSessionOptions *session, co
     if (!file.empty())
       if (auto registered = registerLibrary(runtime, file); !registered) return registered;
     bool found = false;
-    auto appended = appendPlugin(runtime, session, provider, others, found, offered);
+    std::vector<std::string> with_devices;
+    auto appended = appendPlugin(runtime, session, provider, others, found, with_devices);
     if (!appended || found) return withRemedy(appended);
-    file.clear(); // it is there but has something else
+    if (!file.empty())
+      return Error{"execution provider " + provider.name + " has no device with " + file + " and " +
+                       runtime.describe() + ", but " + listProviders(with_devices),
+                   0, "Name one of these, or a library that has it"};
+    for (const std::string &name : with_devices)
+      if (std::find(offered.begin(), offered.end(), name) == offered.end()) offered.push_back(name);
   }
 #endif
   if (!file.empty())

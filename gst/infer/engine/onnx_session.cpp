@@ -159,10 +159,7 @@ SessionResult createSession(const OnnxRuntime &runtime, const std::string &path,
     return attempt(runtime, path, options, cpu, false);
   }
 
-  // who names a library for a provider does not mean the CPU either
-  const bool device = asked.accelerator || std::any_of(options.provider_options.begin(), options.provider_options.end(),
-                                                       [](const auto &option) { return option.first == "library"; });
-  SessionResult named = attempt(runtime, path, options, asked, device && !options.allow_cpu_fallback);
+  SessionResult named = attempt(runtime, path, options, asked, asked.accelerator && !options.allow_cpu_fallback);
   if (named.session != nullptr || named.failure.kind != LoadFailure::NoProvider || !options.allow_cpu_fallback)
     return named;
   log(GST_LEVEL_WARNING, named.failure);

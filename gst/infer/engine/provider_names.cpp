@@ -44,7 +44,7 @@ ProviderName providerNamed(const std::string &name) {
   const std::string base = withoutSuffix(name);
   for (const ProviderName &known : knownProviders())
     if (known.name == lower(base)) return known;
-  return {lower(base), base + "ExecutionProvider", base, false};
+  return {lower(base), base + "ExecutionProvider", base, true};
 }
 
 bool sameProvider(const std::string &a, const std::string &b) { return providerNamed(a).name == providerNamed(b).name; }

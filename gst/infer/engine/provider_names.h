@@ -8,10 +8,10 @@
 namespace gstzc::infer {
 
 struct ProviderName {
-  std::string name;         // "cuda": as users write it and Engine::provider() gives it
-  std::string registered;   // "CUDAExecutionProvider": as GetAvailableProviders() lists it
-  std::string appended;     // "XNNPACK": as SessionOptionsAppendExecutionProvider() takes it, which minds capitals
-  bool accelerator = false; // a device of its own: who asks for it does not mean the CPU
+  std::string name;        // "cuda": as users write it and Engine::provider() gives it
+  std::string registered;  // "CUDAExecutionProvider": as GetAvailableProviders() lists it
+  std::string appended;    // "XNNPACK": as SessionOptionsAppendExecutionProvider() takes it, which minds capitals
+  bool accelerator = true; // a device of its own: who asks for it does not mean the CPU
 };
 
 // From any of the three names, whatever their capitals. A provider that is not known here is taken by its own name,

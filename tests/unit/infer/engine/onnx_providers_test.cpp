@@ -84,6 +84,7 @@ TEST_F(OnnxProvidersTest, TakeTheirOptions) {
     auto wrong = load(smallConvolution(), {.provider = provider, .provider_options = {{key, "many"}}});
     ASSERT_EQ(wrong.engine, nullptr) << provider;
     EXPECT_NE(wrong.failure.error.message().find("many"), std::string::npos) << wrong.failure.error.message();
+    EXPECT_EQ(wrong.failure.error.remedy, "Correct provider-options");
     ++ran;
   }
   if (ran == 0) GTEST_SKIP() << "this ONNX Runtime has neither dnnl nor xnnpack";

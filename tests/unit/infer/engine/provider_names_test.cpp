@@ -18,11 +18,11 @@ TEST(ProviderNames, KnownByAnyOfTheirNames) {
       {"XnnpackExecutionProvider", "xnnpack", "XnnpackExecutionProvider", "XNNPACK", false},
       {"xnnpackexecutionprovider", "xnnpack", "XnnpackExecutionProvider", "XNNPACK", false},
       {"openvino", "openvino", "OpenVINOExecutionProvider", "OpenVINO", false},
-      {"VitisAI", "vitisai", "VitisAIExecutionProvider", "VitisAI", false},
-      {"VitisAIExecutionProvider", "vitisai", "VitisAIExecutionProvider", "VitisAI", false},
-      {"auto", "auto", "autoExecutionProvider", "auto", false},
-      {"", "", "ExecutionProvider", "", false},
-      {"ExecutionProvider", "", "ExecutionProvider", "", false},
+      {"VitisAI", "vitisai", "VitisAIExecutionProvider", "VitisAI", true},
+      {"VitisAIExecutionProvider", "vitisai", "VitisAIExecutionProvider", "VitisAI", true},
+      {"auto", "auto", "autoExecutionProvider", "auto", true},
+      {"", "", "ExecutionProvider", "", true},
+      {"ExecutionProvider", "", "ExecutionProvider", "", true},
   };
   for (const auto &row : rows) {
     const ProviderName found = providerNamed(row.given);
