@@ -45,14 +45,13 @@ template <typename T> struct OwnCalls {
   void(ORT_API_CALL *release)(T *);
 };
 
-// `status` says why a provider was not added, `logged` what else was said meanwhile. Options are taken only by a
-// provider that loads, so without the loader's words it is they that are wrong.
+// `status` says why a provider was not added, `logged` what else was said meanwhile. Its own library is loaded for it
+// late, even as late as for its options; else it is these that it does not take.
 Error refusal(const OnnxRuntime &runtime, OrtStatus *status, const ProviderName &provider, const std::string &logged,
               const ProviderOptions &options) {
   Error error = runtime.error(status, "execution provider " + provider.name + " of " + runtime.describe());
-  if (!logged.empty()) {
-    if (error.what.find(logged) == std::string::npos) error.what += ": " + logged;
-  } else if (!options.empty()) {
+  if (!logged.empty() && error.what.find(logged) == std::string::npos) error.what += ": " + logged;
+  if (!options.empty() && error.what.find("Failed to load") == std::string::npos) {
     error.what += " (with the options " + written(options) + ")";
     error.remedy = "Correct provider-options";
   }

@@ -55,14 +55,21 @@ Result<Library> openNamed(const std::string &name, const std::string &named_by) 
   return Error{what + (said.find(name) == std::string::npos ? name + ": " : "") + said, 0, remedy};
 }
 
-Result<Library> search() {
+// The loader takes a name for any library that calls itself so, wherever it was opened from. One that was opened by its
+// file is not what a search finds, as long as there is another.
+Result<Library> search(const std::map<void *, const OnnxRuntime *> &opened) {
   std::vector<std::string> names = {"libonnxruntime.so.1", "libonnxruntime.so"};
   for (uint32_t n = kNewestMinor; n >= kOldestApi; --n) names.push_back("libonnxruntime.so.1." + std::to_string(n));
-  for (const std::string &name : names) {
-    void *handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
-    if (handle != nullptr) return Library{handle, name};
-    (void)dlerror();
-  }
+  for (const bool any : {false, true})
+    for (const std::string &name : names) {
+      void *handle = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+      if (handle == nullptr)
+        (void)dlerror();
+      else if (any || !opened.contains(handle))
+        return Library{handle, name};
+      else
+        dlclose(handle);
+    }
   return Error{"the ONNX Runtime library (libonnxruntime.so.1 and versioned names) was not found", 0,
                "Install it (Debian 13: apt install libonnxruntime1.21) or name the file in the property "
                "onnxruntime-library or the environment variable GSTZC_ONNXRUNTIME"};
@@ -86,7 +93,11 @@ Result<OnnxRuntime> start(const Library &library) {
                  "Version 1." + std::to_string(kOldestApi) + " or newer is needed"};
   OrtStatus *status =
       runtime.api->CreateEnvWithCustomLogger(log, nullptr, ORT_LOGGING_LEVEL_WARNING, "fenceinfer", &runtime.env);
-  if (status != nullptr) return runtime.error(status, "creating the ONNX Runtime environment");
+  if (status != nullptr) {
+    Error error = runtime.error(status, "starting " + runtime.describe());
+    error.remedy = "Builds that share the system's onnx library do not work side by side: use one of them in a process";
+    return error;
+  }
   GST_CAT_LEVEL_LOG(onnxDebugCategory(), GST_LEVEL_INFO, nullptr, "ONNX Runtime %s from %s, API %u",
                     runtime.version.c_str(), runtime.library.c_str(), runtime.api_version);
   return runtime;
@@ -116,7 +127,7 @@ Result<const OnnxRuntime *> OnnxRuntime::get(const std::string &library) {
   }
   std::lock_guard lock(mutex);
   if (const auto known = by_name.find(name); known != by_name.end()) return known->second;
-  auto opened = name.empty() ? search() : openNamed(name, named_by);
+  auto opened = name.empty() ? search(by_handle) : openNamed(name, named_by);
   if (!opened) return opened.error();
   const OnnxRuntime *&runtime = by_handle[opened->handle];
   if (runtime == nullptr) {
