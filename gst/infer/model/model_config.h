@@ -41,18 +41,19 @@ struct ModelConfig {
 // `strong` where it says something, else `weak`; tensors one by one.
 ModelConfig merge(const ModelConfig &weak, const ModelConfig &strong);
 
-// The keys that Ultralytics' exporter writes: task, names, imgsz, kpt_shape, description; and upstream onnxinference's
-// of 1.26: an output's name → its tensor id. Unknown keys and values that cannot be read are left out (and logged): a
-// model must not fail for what it says about itself.
+// The keys that Ultralytics' exporter writes (see metadata.cpp), and upstream onnxinference's of 1.26: an output's name
+// → its tensor id; which keys are names of outputs is for the caller to find out. Values that cannot be read are left
+// out (and logged): a model must not fail for what it says about itself.
 ModelConfig configFromMetadata(const std::map<std::string, std::string> &metadata);
 
-// A .modelinfo file as GStreamer 1.28 defines it. Errors name file, section, key and value.
+// A .modelinfo file as GStreamer 1.28 defines it (see modelinfo.cpp). Errors name file, section, key and value.
 Result<ModelConfig> configFromModelInfo(const std::string &path);
 
-// "<model>.modelinfo" where there is such a file, else "".
+// "<model>.modelinfo" or, with the model's extension left out, "<mod>.modelinfo" where there is such a file, else "".
 std::string modelInfoBeside(const std::string &model_file);
 
-// One label a line, line 1 is class 0; a last empty line does not count. Errors: no such file, no text.
+// One label a line, line 1 is class 0; an empty line is a class without a name, those at the end do not count. Errors:
+// cannot be read, no labels, longer than 1 MB, no UTF-8.
 Result<std::vector<std::string>> readLabels(const std::string &path);
 
 } // namespace gstzc::infer
