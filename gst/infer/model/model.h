@@ -2,6 +2,7 @@
 // One model ready for pictures: the engine, how a picture has to look, what its outputs mean.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -49,6 +50,18 @@ struct LoadedModel {
 // Opens the file, finds out how it wants its pictures and what its outputs are, and runs it once on an empty picture,
 // so that the first frame finds it warm and a model that cannot run is found out now. Errors name the file, the tensor
 // and its shape.
+//
+// What is known comes from the family's defaults, the file's metadata, the modelinfo file and the user, each above the
+// one before. Where the metadata contradict the tensors, the tensors are right; where a file or a value that the user
+// named does, it is an error.
 LoadedModel loadModel(const ModelOptions &options);
+
+// The same with an engine of the caller's. It is opened twice where the model leaves the picture's size open: the
+// second time with that in EngineOptions::dimensions.
+using OpenEngine = std::function<LoadResult(const EngineOptions &)>;
+LoadedModel loadModelWith(const ModelOptions &options, const OpenEngine &open);
+
+// One line for logs and messages: engine, provider, decoder, input, preprocessing, labels.
+std::string describe(const Model &model);
 
 } // namespace gstzc::infer
