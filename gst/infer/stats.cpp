@@ -1,19 +1,25 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "gst/infer/stats.h"
 
+#include <algorithm>
+#include <cmath>
 #include <string>
 
 namespace gstzc::infer {
 namespace {
+
+guint64 microseconds(guint64 ns) { return ns / 1000 + (ns % 1000 >= 500 ? 1 : 0); }
 
 void set(GstStructure *to, const std::string &name, guint64 value) {
   gst_structure_set(to, name.c_str(), G_TYPE_UINT64, value, nullptr);
 }
 
 void set(GstStructure *to, const std::string &name, const Durations &durations) {
-  set(to, name + "-ns", durations.total());
-  set(to, name + "-p50-ns", durations.percentile(50));
-  set(to, name + "-p95-ns", durations.percentile(95));
+  const Durations::Percentiles newest = durations.percentiles();
+  set(to, name + "-us", microseconds(durations.total()));
+  set(to, name + "-p50-us", microseconds(newest.p50));
+  set(to, name + "-p95-us", microseconds(newest.p95));
+  set(to, name + "-p99-us", microseconds(newest.p99));
 }
 
 } // namespace
@@ -31,18 +37,34 @@ void Stats::add(const FrameQueue::FenceEnd &end) {
     ++fence_timeouts;
 }
 
+void Stats::addRun(std::chrono::nanoseconds waited, std::chrono::nanoseconds filled, std::chrono::nanoseconds ran,
+                   int batch) {
+  ++inferred;
+  wait.add(static_cast<guint64>(waited.count()));
+  preprocess.add(static_cast<guint64>(filled.count()));
+  infer.add(static_cast<guint64>(ran.count()));
+  batches += 1.0 / std::max(batch, 1);
+}
+
 GstStructure *Stats::structure() const {
   GstStructure *s = gst_structure_new_empty("stats");
   set(s, "frames", frames);
   set(s, "inferred", inferred);
+  set(s, "preprocessed", inferred - in_place);
+  set(s, "skipped", skipped);
   set(s, "dropped", dropped);
+  set(s, "stale", stale);
   set(s, "errors", errors);
-  // frames are passed on as they are: neither count can be other than 0 while there is no route that copies
-  set(s, "copies", guint64{0});
-  set(s, "bytes-copied", guint64{0});
-  set(s, "preprocessed", inferred);
-  set(s, "preprocess", preprocess);
+  set(s, "queue-depth", queue_depth);
+  set(s, "copies", copies);
+  set(s, "bytes-copied", bytes_copied);
+  set(s, "batches", static_cast<guint64>(std::llround(batches)));
+  gst_structure_set(s, "batch-size-mean", G_TYPE_DOUBLE, batches > 0 ? static_cast<double>(inferred) / batches : 0.0,
+                    nullptr);
+  set(s, "wait", wait);
+  set(s, "pre", preprocess);
   set(s, "infer", infer);
+  set(s, "post", post);
   set(s, "fence-waits", fence_waits);
   set(s, "fence-wait", fence_wait);
   set(s, "fence-timeouts", fence_timeouts);

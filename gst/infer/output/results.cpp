@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "gst/infer/output/results.h"
 
-#include <algorithm>
-
 #include <gst/analytics/analytics.h>
 
 namespace gstzc::infer {
@@ -35,20 +33,6 @@ GstStructure *resultStructure(const GstBuffer *buffer, guint64 frame, int width,
   }
   gst_structure_take_value(result, "detections", &array);
   return result;
-}
-
-void Durations::add(guint64 ns) {
-  ring_[count_++ % ring_.size()] = ns;
-  total_ += ns;
-}
-
-guint64 Durations::percentile(int percent) const {
-  const size_t n = std::min(count_, ring_.size());
-  if (n == 0) return 0;
-  std::array<guint64, 256> sorted = ring_;
-  const size_t rank = std::min(n - 1, n * static_cast<size_t>(percent) / 100);
-  std::nth_element(sorted.begin(), sorted.begin() + rank, sorted.begin() + n);
-  return sorted[rank];
 }
 
 } // namespace gstzc::infer

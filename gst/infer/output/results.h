@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// How results leave the element: on the buffer, as a message, as statistics.
+// How results leave the element: on the buffer, as a message.
 #pragma once
 
-#include <array>
-#include <cstddef>
 #include <vector>
 
 #include <gst/gst.h>
@@ -20,18 +18,5 @@ void attachBoxes(GstBuffer *buffer, const std::vector<FrameBox> &boxes);
 // height of the frame (int), detections (GstValueArray of structures with label, score, x, y, w, h).
 GstStructure *resultStructure(const GstBuffer *buffer, guint64 frame, int width, int height,
                               const std::vector<FrameBox> &boxes);
-
-// Total and percentiles of the newest durations.
-class Durations {
-public:
-  void add(guint64 ns);
-  guint64 total() const { return total_; }
-  guint64 percentile(int percent) const; // 0 without samples
-
-private:
-  std::array<guint64, 256> ring_ = {};
-  size_t count_ = 0;
-  guint64 total_ = 0;
-};
 
 } // namespace gstzc::infer

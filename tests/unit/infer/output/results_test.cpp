@@ -58,16 +58,4 @@ TEST(ResultStructure, RoundTripsThroughItsText) {
   gst_buffer_unref(buffer);
 }
 
-TEST(Durations, Percentiles) {
-  Durations durations;
-  EXPECT_EQ(durations.percentile(50), 0u);
-  for (guint64 i = 1; i <= 100; ++i) durations.add(i);
-  EXPECT_EQ(durations.total(), 5050u);
-  EXPECT_EQ(durations.percentile(50), 51u);
-  EXPECT_EQ(durations.percentile(95), 96u);
-  for (int i = 0; i < 256; ++i) durations.add(1000); // only the newest count
-  EXPECT_EQ(durations.percentile(50), 1000u);
-  EXPECT_EQ(durations.percentile(0), 1000u);
-}
-
 } // namespace

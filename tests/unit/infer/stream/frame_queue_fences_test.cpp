@@ -350,9 +350,9 @@ TEST(FrameStats, CountsWhatFencesDid) {
     stats.add(end);
   };
   add(FenceResult{}, false, 0ns);
-  add(FenceResult{}, true, 10ns);
-  add(FenceResult{FenceOutcome::TimedOut, ETIMEDOUT, 0}, true, 30ns);
-  add(FenceResult{FenceOutcome::Failed, EIO, 0}, true, 20ns);
+  add(FenceResult{}, true, 10us);
+  add(FenceResult{FenceOutcome::TimedOut, ETIMEDOUT, 0}, true, 30us);
+  add(FenceResult{FenceOutcome::Failed, EIO, 0}, true, 20us);
   add(FenceResult{FenceOutcome::Failed, EIO, 0}, false, 0ns);
   add(Error{"closed", EBADF, ""}, false, 0ns);
   add(FenceResult{FenceOutcome::Cancelled, ECANCELED, 0}, true, 0ns);
@@ -361,9 +361,9 @@ TEST(FrameStats, CountsWhatFencesDid) {
     const char *field;
     guint64 value;
   } const rows[] = {{"fence-waits", 3},
-                    {"fence-wait-ns", 60},
-                    {"fence-wait-p50-ns", 20},
-                    {"fence-wait-p95-ns", 30},
+                    {"fence-wait-us", 60},
+                    {"fence-wait-p50-us", 20},
+                    {"fence-wait-p95-us", 30},
                     {"fence-timeouts", 1},
                     {"fence-errors", 3},
                     {"frames", 0},
