@@ -6,6 +6,8 @@
 #include "gst/zerocopy/gstzcdeviceevent.h"
 #include "gst/zerocopy/gstzcfencemeta.h"
 #include "gst/zerocopy/gstzcfencepolicy.h"
+#include "gst/zerocopy/gstzcinferencemeta.h"
+#include "gst/zerocopy/gstzckeypointmtd.h"
 #include "gst/zerocopy/gstzcmemoryneed.h"
 #include "gst/zerocopy/gstzcpool.h"
 #include "gst/zerocopy/gstzcprelude.h"

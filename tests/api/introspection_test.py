@@ -8,9 +8,10 @@ import unittest
 import gi
 
 gi.require_version("Gst", "1.0")
+gi.require_version("GstAnalytics", "1.0")
 gi.require_version("GstVideo", "1.0")
 gi.require_version("GstZerocopy", "1.0")
-from gi.repository import GLib, Gst, GstVideo, GstZerocopy  # noqa: E402, F401
+from gi.repository import GLib, Gst, GstAnalytics, GstVideo, GstZerocopy  # noqa: E402, F401
 
 Gst.init(None)
 
@@ -79,6 +80,32 @@ class Memory(unittest.TestCase):
         with self.assertRaises(GLib.Error) as refused:
             GstZerocopy.Allocator.new(GstZerocopy.MemorySource.DMA_HEAP, "no-such-heap")
         self.assertIn("no-such-heap", refused.exception.message)
+
+
+class Inference(unittest.TestCase):
+    def setUp(self):
+        self.buffer = Gst.Buffer.new_allocate(None, 64, None)
+
+    def test_whose_results_of_which_frame(self):
+        self.assertIsNone(GstZerocopy.buffer_get_zc_inference_meta(self.buffer, None))
+        GstZerocopy.buffer_add_zc_inference_meta(self.buffer, "faces", 5 * Gst.SECOND, 2)
+        meta = GstZerocopy.buffer_get_zc_inference_meta(self.buffer.copy(), "faces")
+        self.assertEqual(meta.get_source(), "faces")
+        self.assertEqual(meta.get_timestamp(), 5 * Gst.SECOND)
+        self.assertEqual(meta.get_age(), 2)
+        self.assertFalse(meta.is_fresh())
+
+    def test_keypoints(self):
+        relations = GstAnalytics.buffer_add_analytics_relation_meta(self.buffer)
+        added, points = GstZerocopy.analytics_relation_meta_add_zc_keypoints_mtd(relations, [1, 2.5, 3, 4], [0.5, 0.25])
+        self.assertTrue(added)
+        self.assertEqual(GstZerocopy.keypoints_mtd_get_count(points), 2)
+        self.assertEqual(GstZerocopy.keypoints_mtd_get_position(points, 0), (True, 1, 2.5, 0.5))
+        added, sure = GstZerocopy.analytics_relation_meta_add_zc_keypoints_mtd(relations, [7, 8], None)
+        self.assertEqual(GstZerocopy.keypoints_mtd_get_position(sure, 0), (True, 7, 8, 1))
+        found, again = GstZerocopy.analytics_relation_meta_get_zc_keypoints_mtd(relations, points.id)
+        self.assertTrue(found)
+        self.assertEqual(GstZerocopy.keypoints_mtd_get_position(again, 1), (True, 3, 4, 0.25))
 
 
 if __name__ == "__main__":
