@@ -1,21 +1,43 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// How results leave the element: on the buffer, as a message.
+// Results as a message.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include <gst/gst.h>
 
-#include "gst/infer/inference.h"
+#include "gst/infer/output/frame_result.h"
 
 namespace gstzc::infer {
 
-// Adds the boxes as object detections to the buffer's analytics metadata, which is made where there is none; also
-// without boxes, so that "looked and found nothing" differs from "did not look".
-void attachBoxes(GstBuffer *buffer, const std::vector<FrameBox> &boxes);
+// What a look at the frame, or at one object in it, found.
+struct RegionFindings {
+  FrameFindings findings;
+  std::vector<guint> ids;      // of the boxes' object detections on the buffer (attachFindings()); empty: not attached
+  std::optional<guint> object; // the object detection that was looked at; absent: all of the frame
+};
 
-// "fenceinfer-result": timestamp (guint64, GST_CLOCK_TIME_NONE where the buffer has none), frame (guint64), width and
-// height of the frame (int), detections (GstValueArray of structures with label, score, x, y, w, h).
+// What a message says of the frame.
+struct ResultHead {
+  guint64 frame = 0; // its number
+  int width = 0, height = 0;
+  bool fresh = true; // false: found in an older frame
+};
+
+// "fenceinfer-result":
+//   timestamp (guint64, GST_CLOCK_TIME_NONE where the buffer has none), frame (guint64), width and height of the frame
+//   (int), fresh (boolean),
+//   detections: GstValueArray of structures "detection": label (string), index (int) of the class, score (double),
+//     x, y, w, h (int, pixels); where there are any keypoints: GstValueArray of structures x, y, score (double);
+//     id (guint) of the object detection on the buffer, where it is attached,
+//   classes: GstValueArray of structures "class": label, index, score, best first.
+// Of what was found in an object, each detection and class has object (guint), the id of that object's detection.
+GstStructure *resultStructure(const GstBuffer *buffer, const ResultHead &head,
+                              const std::vector<RegionFindings> &regions);
+
+// Both for boxes of the whole frame alone.
+void attachBoxes(GstBuffer *buffer, const std::vector<FrameBox> &boxes);
 GstStructure *resultStructure(const GstBuffer *buffer, guint64 frame, int width, int height,
                               const std::vector<FrameBox> &boxes);
 
