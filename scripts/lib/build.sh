@@ -6,11 +6,12 @@ gst_required=1.26
 # native: this machine's own packages; made: the made root. GSTZC_ENV=native|made decides, else what the machine has.
 environment () {
   if [ -n "${GSTZC_ENV:-}" ]; then printf '%s\n' "$GSTZC_ENV"
+  elif ! is_usual_root && ! in_made_root; then printf 'made\n'
   elif in_made_root || native_candidate; then printf 'native\n'
   else printf 'made\n'; fi
 }
 
-in_made_root () { [ -e /etc/gst-zerocopy-kernel ]; }
+in_made_root () { [ -e /etc/gst-zerocopy-kernel ] || [ -e /etc/gst-zerocopy-root ]; }
 
 # this machine's GStreamer, installed or to be had from its package archive, is new enough
 native_candidate () {
@@ -33,7 +34,7 @@ missing_native_packages () {
   done
 }
 
-# makes the chosen environment usable; sets $env_kind and $build
+# makes the chosen environment usable; sets $env_kind, $build_name and $build
 prepare_environment () {
   local missing
   env_kind=$(environment)
@@ -53,7 +54,9 @@ Leave the choice to the scripts (no --native, no GSTZC_ENV): they build in a Deb
     made) ensure_root ;;
     *) die "GSTZC_ENV is '$env_kind': native or made" ;;
   esac
-  build=$top/build/$env_kind
+  build_name=$env_kind
+  is_usual_root || [ "$env_kind" != made ] || build_name=$root_suite
+  build=$top/build/$build_name
 }
 
 # runs a command where we build, as a child
@@ -65,8 +68,8 @@ in_env () {
 # with ThreadSanitizer; bench: the measuring programs, optimised
 ensure_build () {
   local kind=${1:-} options=(-Dwerror=true) targets=() stamp what=gst-zerocopy
-  [ "$env_kind" = made ] || [ -n "${CI:-}" ] || options=() # a newer compiler than ours may warn of more
-  build=$top/build/$env_kind${kind:+-$kind}
+  [ "$build_name" = made ] || [ -n "${CI:-}" ] || options=() # a newer compiler than ours may warn of more
+  build=$top/build/$build_name${kind:+-$kind}
   case $kind in
     asan)
       options+=(-Db_sanitize=address,undefined -Db_lundef=false -Dlab=disabled)
