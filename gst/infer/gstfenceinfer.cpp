@@ -81,6 +81,18 @@ struct Settings { // under the object lock
   DecodeOptions decode = {kThreshold, kIouThreshold, kMaxDetections};
 };
 
+// A frame that waits for its fences only.
+class UntilReadable : public FrameQueue::Work {
+public:
+  explicit UntilReadable(FrameQueue &queue) : queue_(queue) {}
+  void start(const FrameQueue::FenceEnd &) override { queue_.done(this); }
+  bool giveUp() override { return false; }
+  void abandoned() override {}
+
+private:
+  FrameQueue &queue_;
+};
+
 struct State {
   Settings settings;
 
@@ -259,7 +271,17 @@ static void look_again(GstFenceInfer *self, FrameQueue::Item *item) {
   GST_OBJECT_LOCK(self);
   const std::chrono::milliseconds timeout(self->state->settings.fence_timeout);
   GST_OBJECT_UNLOCK(self);
-  self->state->queue.waitAgain(*item, frameFences(GST_BUFFER_CAST(item->object), Access::Read), timeout);
+  auto fences = frameFences(GST_BUFFER_CAST(item->object), Access::Read);
+  if (fences && fences->none()) return;
+  const auto start = FrameQueue::Clock::now();
+  FrameQueue::FenceEnd &end = item->fence;
+  end.timeout = timeout;
+  if (fences)
+    end.result = waitForFences(std::move(*fences), timeout, [self] { return self->state->queue.closed(); });
+  else
+    end.result = fences.error();
+  end.waited = true;
+  end.wait += FrameQueue::Clock::now() - start;
 }
 
 // Takes the buffer.
@@ -429,7 +451,8 @@ static GstFlowReturn gst_fence_infer_chain(GstPad *pad, GstObject *parent, GstBu
   GST_OBJECT_LOCK(self);
   const std::chrono::milliseconds timeout(self->state->settings.fence_timeout);
   GST_OBJECT_UNLOCK(self);
-  return self->state->queue.pushBuffer(buffer, frameFences(buffer, Access::Read), timeout);
+  return self->state->queue.pushBuffer(buffer, std::make_shared<UntilReadable>(self->state->queue),
+                                       frameFences(buffer, Access::Read), timeout);
 }
 
 static gboolean gst_fence_infer_sink_event(GstPad *pad, GstObject *parent, GstEvent *event) {

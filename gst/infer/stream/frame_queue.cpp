@@ -15,6 +15,8 @@ bool isEvent(const FrameQueue::Item &item, GstEventType type) {
 
 FrameQueue::~FrameQueue() {
   for (GstEvent *event : clear().events) gst_event_unref(event);
+  Lock lock(mutex_);
+  started_.wait(lock, [this] { return starting_.empty(); }); // of frames that have left already
 }
 
 void FrameQueue::setCapacity(guint buffers) {
@@ -23,22 +25,34 @@ void FrameQueue::setCapacity(guint buffers) {
   changed_.notify_all();
 }
 
-Result<std::unique_ptr<FenceWait>> FrameQueue::startWait(FrameFences fences, Clock::time_point deadline) {
-  return FenceWait::start(std::move(fences).take(), deadline, [this] {
-    const std::lock_guard lock(mutex_);
-    changed_.notify_all();
-  });
+void FrameQueue::setWhenFull(WhenFull what) {
+  std::lock_guard lock(mutex_);
+  when_full_ = what;
+  changed_.notify_all();
 }
 
-GstFlowReturn FrameQueue::pushBuffer(GstBuffer *buffer, Result<FrameFences> fences, std::chrono::milliseconds timeout) {
+// --- buffers that come
+
+Result<std::unique_ptr<FenceWait>> FrameQueue::startWait(uint64_t id, FrameFences fences, Clock::time_point deadline) {
+  return FenceWait::start(std::move(fences).take(), deadline, [this, id] { fencesOver(id); });
+}
+
+GstFlowReturn FrameQueue::pushBuffer(GstBuffer *buffer, std::shared_ptr<Work> work, Result<FrameFences> fences,
+                                     std::chrono::milliseconds timeout) {
   Entry entry;
   entry.item.object = GST_MINI_OBJECT_CAST(buffer);
+  if (work == nullptr) return push(std::move(entry));
+  entry.item.work = std::move(work);
   entry.item.fence.timeout = timeout;
-  entry.arrival = Clock::now();
+  entry.began = Clock::now();
+  {
+    const std::lock_guard lock(mutex_);
+    entry.id = ++next_id_;
+  }
   if (!fences) {
     entry.item.fence.result = fences.error();
   } else if (!fences->none()) {
-    auto wait = startWait(std::move(*fences), entry.arrival + timeout);
+    auto wait = startWait(entry.id, std::move(*fences), entry.began + timeout);
     if (!wait) {
       entry.item.fence.result = wait.error();
     } else if (const auto over = (*wait)->result()) {
@@ -48,21 +62,195 @@ GstFlowReturn FrameQueue::pushBuffer(GstBuffer *buffer, Result<FrameFences> fenc
       entry.wait = wait.take();
     }
   }
-
-  std::unique_lock lock(mutex_);
-  const auto refused = [this] { return stopReason() != GST_FLOW_OK; };
-  changed_.wait(lock, [&] { return refused() || in_flight_ < capacity_; });
-  if (refused()) {
-    const GstFlowReturn reason = stopReason();
-    lock.unlock();
-    gst_buffer_unref(buffer);
-    return reason;
-  }
-  ++in_flight_;
-  items_.push_back(std::move(entry));
-  changed_.notify_all();
-  return GST_FLOW_OK;
+  return push(std::move(entry));
 }
+
+GstFlowReturn FrameQueue::pushBuffer(GstBuffer *buffer) {
+  Entry entry;
+  entry.item.object = GST_MINI_OBJECT_CAST(buffer);
+  return push(std::move(entry));
+}
+
+GstFlowReturn FrameQueue::push(Entry entry) {
+  const uint64_t id = entry.id;
+  GstFlowReturn flow = GST_FLOW_OK;
+  bool taken = false, work = entry.item.work != nullptr;
+  Leaving leaving;
+  Lock lock(mutex_);
+  while ((flow = stopReason()) == GST_FLOW_OK && !taken) {
+    if (in_flight_ < capacity_) {
+      taken = true;
+    } else if (when_full_ == WhenFull::Block) {
+      changed_.wait(lock);
+    } else if (when_full_ == WhenFull::DropNewest || !dropOldest(leaving)) {
+      ++dropped_;
+      gap_ = true;
+      break;
+    }
+  }
+  if (taken) {
+    entry.item.discont = gap_;
+    gap_ = false;
+    if (work && entry.wait == nullptr)
+      entry.due = true;
+    else if (work && entry.wait->result()) // before there was room: its callback found no such entry
+      leaving.waits.push_back(endWait(entry));
+    work = entry.due;
+    ++in_flight_;
+    items_.push_back(std::move(entry));
+    changed_.notify_all();
+  } else {
+    leaving.buffers.push_back(GST_BUFFER_CAST(entry.item.object));
+    abandon(entry, leaving);
+  }
+  lock.unlock();
+  seeOff(std::move(leaving));
+  if (taken && work) {
+    lock.lock();
+    startWork(lock, id);
+  }
+  return flow;
+}
+
+// With the lock held.
+bool FrameQueue::dropOldest(Leaving &leaving) {
+  const auto oldest = std::find_if(items_.begin(), items_.end(), [](const Entry &entry) {
+    return entry.item.work != nullptr && !entry.done && entry.item.work->giveUp();
+  });
+  if (oldest == items_.end()) return false;
+  leaving.buffers.push_back(GST_BUFFER_CAST(oldest->item.object));
+  abandon(*oldest, leaving);
+  const auto after = std::find_if(items_.erase(oldest), items_.end(),
+                                  [](const Entry &entry) { return GST_IS_BUFFER(entry.item.object); });
+  (after != items_.end() ? after->item.discont : gap_) = true;
+  --in_flight_;
+  ++dropped_;
+  changed_.notify_all(); // what comes next may be ready
+  return true;
+}
+
+// --- their work
+
+FrameQueue::Entry *FrameQueue::find(uint64_t id) {
+  const auto it = std::find_if(items_.begin(), items_.end(), [id](const Entry &entry) { return entry.id == id; });
+  return it != items_.end() ? &*it : nullptr;
+}
+
+FrameQueue::Entry *FrameQueue::find(const Work *work) {
+  const auto it =
+      std::find_if(items_.begin(), items_.end(), [work](const Entry &entry) { return entry.item.work.get() == work; });
+  return it != items_.end() ? &*it : nullptr;
+}
+
+bool FrameQueue::starting(uint64_t id) const {
+  return std::any_of(starting_.begin(), starting_.end(), [id](const Starting &s) { return s.id == id; });
+}
+
+// With the lock held, of a wait that is over; what it returns ends without the lock.
+std::unique_ptr<FenceWait> FrameQueue::endWait(Entry &entry) {
+  const FenceResult result = *entry.wait->result();
+  const Clock::time_point end{std::chrono::duration_cast<Clock::duration>(std::chrono::nanoseconds(result.time_ns))};
+  entry.item.fence.result = result;
+  // a fence may have signalled before it was seen as pending
+  entry.item.fence.wait += std::max(std::chrono::nanoseconds{0}, std::chrono::nanoseconds(end - entry.began));
+  entry.due = true;
+  return std::move(entry.wait);
+}
+
+// From the wait's callback.
+void FrameQueue::fencesOver(uint64_t id) {
+  std::unique_ptr<FenceWait> wait;
+  Lock lock(mutex_);
+  Entry *entry = find(id);
+  if (entry == nullptr || entry->wait == nullptr || !entry->wait->result()) return;
+  wait = endWait(*entry);
+  startWork(lock, id);
+}
+
+// Returns with the lock held. Calls of one work follow each other: who finds it being started leaves it to that thread.
+void FrameQueue::startWork(Lock &lock, uint64_t id) {
+  if (starting(id)) return;
+  starting_.push_back({id, std::this_thread::get_id()});
+  for (Entry *entry = find(id); entry != nullptr && entry->due; entry = find(id)) {
+    entry->due = false;
+    std::shared_ptr<Work> work = entry->item.work;
+    const FenceEnd end = entry->item.fence;
+    lock.unlock();
+    work->start(end);
+    work.reset();
+    lock.lock();
+  }
+  const auto self = [&] {
+    return std::find_if(starting_.begin(), starting_.end(), [id](const Starting &s) { return s.id == id; });
+  };
+  if (std::shared_ptr<Work> work = std::move(self()->abandoned)) {
+    lock.unlock();
+    work->abandoned();
+    work.reset();
+    lock.lock();
+  }
+  starting_.erase(self());
+  started_.notify_all();
+}
+
+void FrameQueue::done(const Work *work) {
+  std::unique_ptr<FenceWait> wait; // ends when the lock is gone
+  const std::lock_guard lock(mutex_);
+  Entry *entry = find(work);
+  if (entry == nullptr) return;
+  wait = std::move(entry->wait);
+  entry->due = false;
+  entry->done = true;
+  if (entry == &items_.front()) changed_.notify_all();
+}
+
+void FrameQueue::waitAgain(const Work *work, Result<FrameFences> fences, std::chrono::milliseconds timeout) {
+  std::unique_ptr<FenceWait> wait, before;
+  Lock lock(mutex_);
+  Entry *entry = find(work);
+  if (entry == nullptr || entry->done) return;
+  const uint64_t id = entry->id;
+  before = std::move(entry->wait);
+  entry->began = Clock::now();
+  entry->item.fence.timeout = timeout;
+  Result<FenceResult> result = FenceResult{};
+  if (!fences) {
+    result = fences.error();
+  } else if (!fences->none()) {
+    const Clock::time_point deadline = entry->began + timeout;
+    lock.unlock();
+    before.reset();
+    auto started = startWait(id, std::move(*fences), deadline);
+    if (started)
+      wait = started.take();
+    else
+      result = started.error();
+    lock.lock();
+    entry = find(id);
+    if (entry == nullptr || entry->done) {
+      lock.unlock();
+      return;
+    }
+  }
+  if (wait != nullptr) {
+    const auto over = wait->result();
+    if (!over) {
+      entry->wait = std::move(wait);
+      entry->item.fence.waited = true;
+      return;
+    }
+    result = *over;
+  }
+  entry->item.fence.result = result;
+  entry->due = true;
+  lock.unlock();
+  before.reset();
+  wait.reset();
+  lock.lock();
+  startWork(lock, id);
+}
+
+// --- events and queries
 
 GstFlowReturn FrameQueue::pushEvent(GstEvent *event) {
   std::unique_lock lock(mutex_);
@@ -73,7 +261,7 @@ GstFlowReturn FrameQueue::pushEvent(GstEvent *event) {
     return reason;
   }
   if (GST_EVENT_TYPE(event) == GST_EVENT_SEGMENT) flow_ = GST_FLOW_OK;
-  items_.push_back({{GST_MINI_OBJECT_CAST(event), {}}, {}, nullptr});
+  items_.push_back({.item = {.object = GST_MINI_OBJECT_CAST(event)}});
   changed_.notify_all();
   return GST_FLOW_OK;
 }
@@ -84,7 +272,7 @@ bool FrameQueue::pushQuery(GstQuery *query) {
   if (stopped() || query_ != QueryState::None) return false;
   query_ = QueryState::Waiting;
   query_result_ = false;
-  items_.push_back({{GST_MINI_OBJECT_CAST(query), {}}, {}, nullptr});
+  items_.push_back({.item = {.object = GST_MINI_OBJECT_CAST(query)}});
   changed_.notify_all();
   changed_.wait(lock, [this] { return query_ == QueryState::Answered || (stopped() && !query_popped_); });
   dropQueries();
@@ -92,48 +280,20 @@ bool FrameQueue::pushQuery(GstQuery *query) {
   return query_result_;
 }
 
+// --- what leaves
+
 bool FrameQueue::frontIsReady() const {
-  return !items_.empty() && (items_.front().wait == nullptr || items_.front().wait->result().has_value());
+  return !items_.empty() && (items_.front().item.work == nullptr || items_.front().done);
 }
 
 std::optional<FrameQueue::Item> FrameQueue::pop() {
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   changed_.wait(lock, [this] { return stopped() || frontIsReady(); });
   if (stopped()) return std::nullopt;
-  Entry entry = std::move(items_.front());
+  Item item = std::move(items_.front().item);
   items_.pop_front();
-  if (GST_IS_QUERY(entry.item.object)) query_popped_ = true;
-  lock.unlock();
-  if (entry.wait != nullptr) {
-    const FenceResult result = *entry.wait->result();
-    const Clock::time_point end{std::chrono::duration_cast<Clock::duration>(std::chrono::nanoseconds(result.time_ns))};
-    entry.item.fence.result = result;
-    // a fence may have signalled before it was seen as pending
-    entry.item.fence.wait = std::max(std::chrono::nanoseconds{0}, std::chrono::nanoseconds(end - entry.arrival));
-  }
-  return std::move(entry.item);
-}
-
-void FrameQueue::waitAgain(Item &item, Result<FrameFences> fences, std::chrono::milliseconds timeout) {
-  if (fences && fences->none()) return;
-  const auto start = Clock::now();
-  item.fence.timeout = timeout;
-  if (!fences) {
-    item.fence.result = fences.error();
-    return;
-  }
-  auto wait = startWait(std::move(*fences), start + timeout);
-  if (!wait) {
-    item.fence.result = wait.error();
-    return;
-  }
-  {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return stopped() || (*wait)->result().has_value(); });
-  }
-  item.fence.result = (*wait)->result().value_or(FenceResult{FenceOutcome::Cancelled, ECANCELED, 0});
-  item.fence.waited = true;
-  item.fence.wait += Clock::now() - start;
+  if (GST_IS_QUERY(item.object)) query_popped_ = true;
+  return item;
 }
 
 void FrameQueue::finishedBuffer() {
@@ -150,9 +310,47 @@ void FrameQueue::answered(bool result) {
   changed_.notify_all();
 }
 
+// With the lock held: of a buffer that is not to be worked on any more.
+void FrameQueue::abandon(Entry &entry, Leaving &leaving) {
+  if (entry.wait != nullptr) leaving.waits.push_back(std::move(entry.wait));
+  if (entry.item.work == nullptr) return;
+  entry.due = false;
+  entry.item.fence.result = FenceResult{FenceOutcome::Cancelled, ECANCELED, 0};
+  const auto starting =
+      std::find_if(starting_.begin(), starting_.end(), [&](const Starting &s) { return s.id == entry.id; });
+  if (starting == starting_.end()) {
+    leaving.works.push_back(std::move(entry.item.work));
+  } else {
+    starting->abandoned = std::move(entry.item.work);
+    leaving.starting.push_back(entry.id);
+  }
+}
+
+// With the lock held.
+void FrameQueue::abandonAll(Leaving &leaving) {
+  for (Entry &entry : items_) abandon(entry, leaving);
+}
+
+// Without the lock.
+void FrameQueue::seeOff(Leaving leaving) {
+  leaving.waits.clear();
+  for (auto &work : leaving.works) work->abandoned();
+  leaving.works.clear();
+  if (!leaving.starting.empty()) {
+    Lock lock(mutex_);
+    const bool inside = std::any_of(starting_.begin(), starting_.end(),
+                                    [](const Starting &s) { return s.thread == std::this_thread::get_id(); });
+    // two threads that start works must not wait for each other, nor one for itself
+    if (!inside)
+      started_.wait(lock, [&] {
+        return std::none_of(leaving.starting.begin(), leaving.starting.end(), [this](auto id) { return starting(id); });
+      });
+  }
+  for (GstBuffer *buffer : leaving.buffers) gst_buffer_unref(buffer); // may go back to a pool, which takes other locks
+}
+
 guint64 FrameQueue::endSegment() {
-  std::vector<GstBuffer *> buffers;
-  Waits waits;
+  Leaving leaving;
   {
     std::lock_guard lock(mutex_);
     const auto next = std::find_if(items_.begin(), items_.end(),
@@ -160,27 +358,33 @@ guint64 FrameQueue::endSegment() {
     if (next == items_.end()) flow_ = GST_FLOW_EOS;
     for (auto entry = items_.begin(); entry != next; ++entry) {
       if (!GST_IS_BUFFER(entry->item.object)) continue;
-      buffers.push_back(GST_BUFFER_CAST(entry->item.object));
-      waits.push_back(std::move(entry->wait));
+      leaving.buffers.push_back(GST_BUFFER_CAST(entry->item.object));
+      abandon(*entry, leaving);
     }
     items_.erase(
         std::remove_if(items_.begin(), next, [](const Entry &entry) { return GST_IS_BUFFER(entry.item.object); }),
         next);
-    in_flight_ -= std::min(in_flight_, static_cast<guint>(buffers.size()));
+    in_flight_ -= std::min(in_flight_, static_cast<guint>(leaving.buffers.size()));
     changed_.notify_all();
   }
-  for (GstBuffer *buffer : buffers) gst_buffer_unref(buffer); // may go back to a pool, which takes other locks
-  return buffers.size();
+  const guint64 dropped = leaving.buffers.size();
+  seeOff(std::move(leaving));
+  return dropped;
 }
 
 bool FrameQueue::setFlow(GstFlowReturn r) {
-  Waits waits; // destroyed after the lock is gone
-  const std::lock_guard lock(mutex_);
-  flow_ = r;
-  if (stopped() && flow_ != GST_FLOW_NOT_LINKED) waits = abandonWaits();
-  changed_.notify_all();
-  return std::any_of(items_.begin(), items_.end(),
-                     [](const Entry &entry) { return isEvent(entry.item, GST_EVENT_EOS); });
+  Leaving leaving;
+  bool ends = false;
+  {
+    const std::lock_guard lock(mutex_);
+    flow_ = r;
+    if (stopped() && flow_ != GST_FLOW_NOT_LINKED) abandonAll(leaving);
+    ends = std::any_of(items_.begin(), items_.end(),
+                       [](const Entry &entry) { return isEvent(entry.item, GST_EVENT_EOS); });
+    changed_.notify_all();
+  }
+  seeOff(std::move(leaving));
+  return ends;
 }
 
 GstFlowReturn FrameQueue::flow() const {
@@ -189,11 +393,14 @@ GstFlowReturn FrameQueue::flow() const {
 }
 
 void FrameQueue::setFlushing() {
-  Waits waits; // destroyed after the lock is gone
-  const std::lock_guard lock(mutex_);
-  flushing_ = true;
-  waits = abandonWaits();
-  changed_.notify_all();
+  Leaving leaving;
+  {
+    const std::lock_guard lock(mutex_);
+    flushing_ = true;
+    abandonAll(leaving);
+    changed_.notify_all();
+  }
+  seeOff(std::move(leaving));
 }
 
 void FrameQueue::start() {
@@ -218,24 +425,24 @@ bool FrameQueue::closed() const {
 
 FrameQueue::Cleared FrameQueue::clear() {
   Cleared cleared;
-  std::vector<GstBuffer *> buffers;
-  Waits waits;
+  Leaving leaving;
   {
     std::lock_guard lock(mutex_);
     for (const Entry &entry : items_) {
       if (GST_IS_BUFFER(entry.item.object))
-        buffers.push_back(GST_BUFFER_CAST(entry.item.object));
+        leaving.buffers.push_back(GST_BUFFER_CAST(entry.item.object));
       else if (GST_IS_EVENT(entry.item.object))
         cleared.events.push_back(GST_EVENT_CAST(entry.item.object));
     }
-    waits = abandonWaits();
+    abandonAll(leaving);
     items_.clear();
+    gap_ = false;
     if (query_ == QueryState::Waiting && !query_popped_) query_ = QueryState::Answered; // with false: nobody will
-    cleared.buffers = buffers.size();
-    in_flight_ -= std::min(in_flight_, static_cast<guint>(buffers.size()));
+    cleared.buffers = leaving.buffers.size();
+    in_flight_ -= std::min(in_flight_, static_cast<guint>(leaving.buffers.size()));
     changed_.notify_all();
   }
-  for (GstBuffer *buffer : buffers) gst_buffer_unref(buffer); // may go back to a pool, which takes other locks
+  seeOff(std::move(leaving));
   return cleared;
 }
 
@@ -244,18 +451,19 @@ guint FrameQueue::inFlight() const {
   return in_flight_;
 }
 
-void FrameQueue::dropQueries() {
-  std::erase_if(items_, [](const Entry &entry) { return GST_IS_QUERY(entry.item.object); });
+guint FrameQueue::waiting() const {
+  std::lock_guard lock(mutex_);
+  return static_cast<guint>(std::count_if(
+      items_.begin(), items_.end(), [](const Entry &entry) { return entry.item.work != nullptr && !entry.done; }));
 }
 
-FrameQueue::Waits FrameQueue::abandonWaits() {
-  Waits waits;
-  for (Entry &entry : items_) {
-    if (entry.wait == nullptr) continue;
-    waits.push_back(std::move(entry.wait));
-    entry.item.fence.result = FenceResult{FenceOutcome::Cancelled, ECANCELED, 0};
-  }
-  return waits;
+guint64 FrameQueue::droppedByPolicy() const {
+  std::lock_guard lock(mutex_);
+  return dropped_;
+}
+
+void FrameQueue::dropQueries() {
+  std::erase_if(items_, [](const Entry &entry) { return GST_IS_QUERY(entry.item.object); });
 }
 
 } // namespace gstzc::infer

@@ -9,8 +9,6 @@
 #include <random>
 #include <thread>
 
-#include <sys/eventfd.h>
-
 #include <gtest/gtest.h>
 
 #include "gst/infer/stats.h"
@@ -22,21 +20,6 @@ using namespace gstzc::test;
 using namespace std::chrono_literals;
 
 namespace {
-
-constexpr auto kLong = 30'000ms; // no test waits for its end
-
-class Producer {
-public:
-  FrameFences fences(int error = 0) const {
-    FrameFences fences;
-    fences.others.push_back({Fence::Kind::Event, UniqueFd::duplicate(fd_.get()), [error] { return error; }});
-    return fences;
-  }
-  void finish() const { eventfd_write(fd_.get(), 1); }
-
-private:
-  UniqueFd fd_{eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-};
 
 class FrameQueueFences : public testing::Test {
 protected:
@@ -51,6 +34,10 @@ protected:
 
   static uint64_t waiting() { return FencePoller::process().counters().pending; }
 
+  // Pushes a frame that is only waited for.
+  GstFlowReturn push(guint64 n, Result<FrameFences> fences, std::chrono::milliseconds timeout) {
+    return queue_.pushBuffer(numbered(n), doneAtOnce(queue_), std::move(fences), timeout);
+  }
   std::future<std::optional<FrameQueue::Item>> popping() {
     return std::async(std::launch::async, [this] { return queue_.pop(); });
   }
@@ -82,8 +69,8 @@ protected:
 TEST_F(FrameQueueFences, NothingToWaitFor) {
   Producer done;
   done.finish();
-  ASSERT_EQ(queue_.pushBuffer(numbered(1)), GST_FLOW_OK);
-  ASSERT_EQ(queue_.pushBuffer(numbered(2), done.fences(), kLong), GST_FLOW_OK);
+  ASSERT_EQ(push(1, FrameFences{}, kLong), GST_FLOW_OK);
+  ASSERT_EQ(push(2, done.fences(), kLong), GST_FLOW_OK);
   EXPECT_EQ(waiting(), 0u);
   for (guint64 n : {1, 2}) {
     const auto end = take(n);
@@ -96,7 +83,7 @@ TEST_F(FrameQueueFences, NothingToWaitFor) {
 
 TEST_F(FrameQueueFences, TheFrameComesOutWhenItsProducerIsDone) {
   Producer producer;
-  ASSERT_EQ(queue_.pushBuffer(numbered(1), producer.fences(), kLong), GST_FLOW_OK);
+  ASSERT_EQ(push(1, producer.fences(), kLong), GST_FLOW_OK);
   auto popped = popping();
   EXPECT_TRUE(waits(popped));
   producer.finish();
@@ -111,7 +98,7 @@ TEST_F(FrameQueueFences, TheFrameComesOutWhenItsProducerIsDone) {
 TEST_F(FrameQueueFences, AProducerThatNeverIsCostsItsTime) {
   Producer producer;
   const auto before = FrameQueue::Clock::now();
-  ASSERT_EQ(queue_.pushBuffer(numbered(1), producer.fences(), 150ms), GST_FLOW_OK);
+  ASSERT_EQ(push(1, producer.fences(), 150ms), GST_FLOW_OK);
   const auto end = take(1);
   EXPECT_GE(FrameQueue::Clock::now() - before, 150ms);
   ASSERT_TRUE(end.result.ok());
@@ -123,8 +110,8 @@ TEST_F(FrameQueueFences, AProducerThatNeverIsCostsItsTime) {
 
 TEST_F(FrameQueueFences, TheTimeRunsFromTheArrivalNotFromTheFrontOfTheQueue) {
   Producer first, second;
-  ASSERT_EQ(queue_.pushBuffer(numbered(1), first.fences(), kLong), GST_FLOW_OK);
-  ASSERT_EQ(queue_.pushBuffer(numbered(2), second.fences(), 50ms), GST_FLOW_OK);
+  ASSERT_EQ(push(1, first.fences(), kLong), GST_FLOW_OK);
+  ASSERT_EQ(push(2, second.fences(), 50ms), GST_FLOW_OK);
   std::this_thread::sleep_for(100ms);
   first.finish();
   EXPECT_EQ(take(1).result.value().outcome, FenceOutcome::Signalled);
@@ -132,53 +119,71 @@ TEST_F(FrameQueueFences, TheTimeRunsFromTheArrivalNotFromTheFrontOfTheQueue) {
   EXPECT_EQ(end.result.value().outcome, FenceOutcome::TimedOut);
 }
 
-// Fences that came while the frame lay here: none, one that ends, one that does not, one that nobody can ask for.
-TEST_F(FrameQueueFences, APoppedFrameCanWaitAgain) {
-  FrameQueue::Item item;
-  queue_.waitAgain(item, FrameFences{}, kLong);
-  EXPECT_FALSE(item.fence.waited);
-  ASSERT_TRUE(item.fence.result.ok());
-  EXPECT_EQ(item.fence.result->outcome, FenceOutcome::Signalled);
+// Fences that came while the frame lay here: none, one that ends, one that does not, one that nobody can ask for, one
+// that is over.
+TEST_F(FrameQueueFences, AFrameCanWaitAgain) {
+  auto work = std::make_shared<CountedWork>();
+  ASSERT_EQ(queue_.pushBuffer(numbered(1), work, FrameFences{}, kLong), GST_FLOW_OK);
+  EXPECT_EQ(work->starts(), 1);
+  queue_.waitAgain(work.get(), FrameFences{}, 7ms);
+  EXPECT_EQ(work->starts(), 2) << "nothing to wait for";
+  EXPECT_FALSE(work->end().waited);
+  ASSERT_TRUE(work->end().result.ok());
+  EXPECT_EQ(work->end().result->outcome, FenceOutcome::Signalled);
+  EXPECT_EQ(work->end().timeout, 7ms);
 
   Producer producer;
-  auto again = std::async(std::launch::async, [&] { queue_.waitAgain(item, producer.fences(EIO), kLong); });
-  EXPECT_TRUE(waits(again));
+  queue_.waitAgain(work.get(), producer.fences(EIO), kLong);
+  std::this_thread::sleep_for(20ms);
+  EXPECT_EQ(work->starts(), 2);
   producer.finish();
-  ASSERT_TRUE(finishes(again));
-  EXPECT_TRUE(item.fence.waited);
-  EXPECT_GT(item.fence.wait, 0ns);
-  ASSERT_TRUE(item.fence.result.ok());
-  EXPECT_EQ(item.fence.result->error, EIO);
+  ASSERT_TRUE(work->wasStarted(3));
+  EXPECT_TRUE(work->end().waited);
+  EXPECT_GE(work->end().wait, 20ms);
+  ASSERT_TRUE(work->end().result.ok());
+  EXPECT_EQ(work->end().result->error, EIO);
 
   Producer never;
-  queue_.waitAgain(item, never.fences(), 20ms);
-  ASSERT_TRUE(item.fence.result.ok());
-  EXPECT_EQ(item.fence.result->outcome, FenceOutcome::TimedOut);
-  EXPECT_EQ(item.fence.timeout, 20ms);
+  queue_.waitAgain(work.get(), never.fences(), 20ms);
+  ASSERT_TRUE(work->wasStarted(4));
+  ASSERT_TRUE(work->end().result.ok());
+  EXPECT_EQ(work->end().result->outcome, FenceOutcome::TimedOut);
+  EXPECT_EQ(work->end().timeout, 20ms);
+  EXPECT_GE(work->end().wait, 40ms) << "both waits together";
 
-  queue_.waitAgain(item, Error{"memory 0", EBADF, ""}, kLong);
-  ASSERT_FALSE(item.fence.result.ok());
-  EXPECT_EQ(item.fence.result.error().code, EBADF);
+  queue_.waitAgain(work.get(), Error{"memory 0", EBADF, ""}, kLong);
+  EXPECT_EQ(work->starts(), 5);
+  ASSERT_FALSE(work->end().result.ok());
+  EXPECT_EQ(work->end().result.error().code, EBADF);
+
+  queue_.waitAgain(work.get(), producer.fences(), kLong);
+  EXPECT_EQ(work->starts(), 6);
+  EXPECT_EQ(work->end().result->outcome, FenceOutcome::Signalled);
+
+  queue_.done(work.get());
+  EXPECT_GE(take(1).wait, 40ms);
 }
 
 TEST_F(FrameQueueFences, AFlushEndsTheSecondWait) {
-  FrameQueue::Item item;
+  auto work = std::make_shared<CountedWork>();
+  ASSERT_EQ(queue_.pushBuffer(numbered(1), work, FrameFences{}, kLong), GST_FLOW_OK);
   Producer never;
-  auto again = std::async(std::launch::async, [&] { queue_.waitAgain(item, never.fences(), kLong); });
-  EXPECT_TRUE(waits(again));
+  queue_.waitAgain(work.get(), never.fences(), kLong);
+  EXPECT_EQ(waiting(), 1u);
   queue_.setFlushing();
-  ASSERT_TRUE(finishes(again));
-  ASSERT_TRUE(item.fence.result.ok());
-  EXPECT_EQ(item.fence.result->outcome, FenceOutcome::Cancelled);
   EXPECT_EQ(waiting(), 0u);
+  EXPECT_TRUE(work->isAbandoned());
+  EXPECT_EQ(work->starts(), 1);
+  queue_.waitAgain(work.get(), never.fences(), kLong);
+  EXPECT_EQ(waiting(), 0u) << "an abandoned work waits again";
 }
 
 TEST_F(FrameQueueFences, ErrorsComeOutWithTheFrame) {
   Producer now, later;
   now.finish();
-  ASSERT_EQ(queue_.pushBuffer(numbered(1), now.fences(EIO), kLong), GST_FLOW_OK);
-  ASSERT_EQ(queue_.pushBuffer(numbered(2), later.fences(EPROTO), kLong), GST_FLOW_OK);
-  ASSERT_EQ(queue_.pushBuffer(numbered(3), Error{"poll descriptor 7", EBADF, ""}, kLong), GST_FLOW_OK);
+  ASSERT_EQ(push(1, now.fences(EIO), kLong), GST_FLOW_OK);
+  ASSERT_EQ(push(2, later.fences(EPROTO), kLong), GST_FLOW_OK);
+  ASSERT_EQ(push(3, Error{"poll descriptor 7", EBADF, ""}, kLong), GST_FLOW_OK);
   later.finish();
   const int errors[] = {EIO, EPROTO};
   for (guint64 n : {1, 2}) {
@@ -194,7 +199,7 @@ TEST_F(FrameQueueFences, ErrorsComeOutWithTheFrame) {
 
 TEST_F(FrameQueueFences, OrderIsThatOfArrivalNotOfSignals) {
   std::array<Producer, 4> producers;
-  for (guint64 n = 0; n < 4; ++n) ASSERT_EQ(queue_.pushBuffer(numbered(n), producers[n].fences(), kLong), GST_FLOW_OK);
+  for (guint64 n = 0; n < 4; ++n) ASSERT_EQ(push(n, producers[n].fences(), kLong), GST_FLOW_OK);
   auto popped = popping();
   for (size_t n : {2, 3, 1}) {
     producers[n].finish();
@@ -208,7 +213,7 @@ TEST_F(FrameQueueFences, OrderIsThatOfArrivalNotOfSignals) {
 TEST_F(FrameQueueFences, EventsAndQueriesStayBehindTheFrame) {
   Producer producer;
   ASSERT_EQ(queue_.pushEvent(gst_event_new_gap(0, 1)), GST_FLOW_OK);
-  ASSERT_EQ(queue_.pushBuffer(numbered(1), producer.fences(), kLong), GST_FLOW_OK);
+  ASSERT_EQ(push(1, producer.fences(), kLong), GST_FLOW_OK);
   ASSERT_EQ(queue_.pushEvent(gst_event_new_eos()), GST_FLOW_OK);
   auto gap = queue_.pop();
   ASSERT_TRUE(gap && GST_IS_EVENT(gap->object)) << "what came before does not wait";
@@ -226,7 +231,7 @@ TEST_F(FrameQueueFences, EventsAndQueriesStayBehindTheFrame) {
 TEST_F(FrameQueueFences, PushingNeverWaitsForAFence) {
   std::array<Producer, 4> producers;
   auto pushing = std::async(std::launch::async, [&] {
-    for (guint64 n = 0; n < 4; ++n) queue_.pushBuffer(numbered(n), producers[n].fences(), kLong);
+    for (guint64 n = 0; n < 4; ++n) push(n, producers[n].fences(), kLong);
   });
   EXPECT_TRUE(finishes(pushing));
   EXPECT_EQ(queue_.inFlight(), 4u);
@@ -247,7 +252,7 @@ TEST_F(FrameQueueFences, WhateverStopsTheQueueEndsTheWaits) {
     SCOPED_TRACE(row.name);
     Producer producer;
     queue_.start();
-    for (guint64 n : {1, 2}) ASSERT_EQ(queue_.pushBuffer(numbered(n), producer.fences(), kLong), GST_FLOW_OK);
+    for (guint64 n : {1, 2}) ASSERT_EQ(push(n, producer.fences(), kLong), GST_FLOW_OK);
     EXPECT_EQ(waiting(), 2u);
     auto popped = popping();
     EXPECT_TRUE(waits(popped));
@@ -266,9 +271,8 @@ TEST_F(FrameQueueFences, WhateverStopsTheQueueEndsTheWaits) {
 TEST_F(FrameQueueFences, AFrameThatFindsNoRoomEndsItsWaitWithTheFlush) {
   queue_.setCapacity(1);
   Producer producer;
-  ASSERT_EQ(queue_.pushBuffer(numbered(1), producer.fences(), kLong), GST_FLOW_OK);
-  auto blocked =
-      std::async(std::launch::async, [&] { return queue_.pushBuffer(numbered(2), producer.fences(), kLong); });
+  ASSERT_EQ(push(1, producer.fences(), kLong), GST_FLOW_OK);
+  auto blocked = std::async(std::launch::async, [&] { return push(2, producer.fences(), kLong); });
   EXPECT_TRUE(waits(blocked));
   EXPECT_EQ(waiting(), 2u) << "its time runs already";
   queue_.setFlushing();
@@ -279,7 +283,7 @@ TEST_F(FrameQueueFences, AFrameThatFindsNoRoomEndsItsWaitWithTheFlush) {
 
 TEST_F(FrameQueueFences, FramesWithoutDownstreamGoOnWaitingForIt) {
   Producer producer;
-  ASSERT_EQ(queue_.pushBuffer(numbered(1), producer.fences(), kLong), GST_FLOW_OK);
+  ASSERT_EQ(push(1, producer.fences(), kLong), GST_FLOW_OK);
   queue_.setFlow(GST_FLOW_NOT_LINKED);
   EXPECT_EQ(waiting(), 1u);
   ASSERT_TRUE(queue_.restart());
@@ -291,7 +295,7 @@ TEST_F(FrameQueueFences, FramesWithoutDownstreamGoOnWaitingForIt) {
 
 TEST_F(FrameQueueFences, AFlushedFrameThatWasLeftInTheQueueIsNoFinishedOne) {
   Producer producer;
-  ASSERT_EQ(queue_.pushBuffer(numbered(1), producer.fences(), kLong), GST_FLOW_OK);
+  ASSERT_EQ(push(1, producer.fences(), kLong), GST_FLOW_OK);
   queue_.setFlushing();
   queue_.start();
   const auto end = take(1);
@@ -306,7 +310,7 @@ TEST_F(FrameQueueFences, SignalsAndFlushesCross) {
   auto pushing = std::async(std::launch::async, [&] {
     for (guint64 n = 0; !over; ++n) {
       if (n % 8 == 0) producers = {};
-      queue_.pushBuffer(numbered(n), producers[n % 8].fences(), 1ms);
+      push(n, producers[n % 8].fences(), 1ms);
       if (n % 3 != 0) producers[n % 8].finish();
     }
   });
