@@ -3,11 +3,8 @@
 #pragma once
 
 #include <chrono>
-#include <condition_variable>
-#include <deque>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -35,8 +32,9 @@ public:
 
   virtual ~Picture() = default;
 
-  // All of it is called by a worker, wanted() by several.
-  virtual bool wanted() const = 0; // false: nobody waits for it any more
+  // fill() is called by a worker; finished() too, or by who calls dropUnwanted() or ends the runner; both without the
+  // runner's locks. wanted() is called by all of them, with its lock held: it must not call the runner.
+  virtual bool wanted() const = 0; // false: nobody waits for it any more, nor will anybody
   // Writes one picture to `tensor`, InputPlan::bytes() of the model that it was submitted with; or, where `elsewhere`
   // is not null, may set it to memory that holds the tensor until finished() returns.
   virtual Result<Filled> fill(void *tensor, const void **elsewhere) = 0;
@@ -45,42 +43,60 @@ public:
   virtual void finished(Result<Outputs> outputs, const Times &times) = 0;
 };
 
+// Pictures wait in one line, in the order they came. A worker that is free takes the oldest with those behind it that
+// are for the same model, as many as a run may take; without a batch timeout no more than its share, so that other
+// workers that are free have theirs: batches save nothing where runs side by side do. The threads sleep while nothing
+// waits.
 class ModelRunner {
 public:
   struct Options {
     int workers = 1;                            // runs at a time
     int batch = 1;                              // pictures of a run at most; no more than the model's plan allows
-    std::chrono::microseconds batch_timeout{0}; // that the first picture of a batch waits for others
+    std::chrono::microseconds batch_timeout{0}; // that the first picture of a batch waits for others, from submit() on
     bool operator==(const Options &) const = default;
   };
 
-  ModelRunner(std::shared_ptr<const Model> model, const Options &options);
-  ~ModelRunner(); // ends runs, calls finished() of what is left, joins
+  // `loaded_with`: what others who want to share the runner are compared by.
+  ModelRunner(std::shared_ptr<const Model> model, const Options &options, const ModelOptions &loaded_with = {});
+  // Ends runs, calls finished() of what is left (ECANCELED) and joins. Not while something is held that a finished()
+  // waits for. A finished() may give up the last reference to its runner: then the threads end by themselves, when the
+  // calls they are in return.
+  ~ModelRunner();
   ModelRunner(const ModelRunner &) = delete;
   ModelRunner &operator=(const ModelRunner &) = delete;
 
   // What new pictures are to be made for.
   std::shared_ptr<const Model> model() const;
-  void setModel(std::shared_ptr<const Model> model);
+  ModelOptions modelOptions() const;
+  void setModel(std::shared_ptr<const Model> model, const ModelOptions &loaded_with);
 
-  // Never blocks. A batch takes pictures of one model in the order they came. A model that fixes its batch gets the
-  // last picture repeated.
+  // Never blocks. Where a model fixes its batch the last picture is repeated. The pictures of a batch each get their
+  // part of the outputs: one whose first dimension is not the batch is an error that names it. One picture alone gets
+  // the outputs as they are. Where no thread could be started, finished() is called from in here, and says so.
   void submit(std::shared_ptr<const Model> model, std::shared_ptr<Picture> picture);
-  // Some pictures are not wanted any more: takes them out, and ends runs in which none is wanted.
+  // Some pictures are not wanted any more: takes them out (ECANCELED), and ends runs in which none is wanted.
   void dropUnwanted();
-  // No more pictures will come for now: batches do not wait.
+  // No more pictures will come for now: until the next submit() batches do not wait.
   void hurry();
 
   size_t waiting() const; // pictures that no worker has taken
+
+private:
+  class Core;
+  const std::shared_ptr<Core> core_; // the threads' too
+  std::vector<std::thread> threads_;
 };
+
+using ModelLoader = std::function<LoadedModel(const ModelOptions &)>;
 
 // Runners that elements of a process share, by name. An empty id shares nothing.
 struct AcquiredRunner {
   std::shared_ptr<ModelRunner> runner; // or null and
   LoadError failure;                   // why
 };
-// Loads the model where nobody has it. Error: somebody has the id with other options; it says which differ.
+// Loads the model where nobody has it; those who ask for it meanwhile wait and get the same. Error: somebody has the id
+// with other options; it says which. What failed to load is tried anew the next time.
 AcquiredRunner acquireRunner(const std::string &instance_id, const ModelOptions &model,
-                             const ModelRunner::Options &options);
+                             const ModelRunner::Options &options, const ModelLoader &loader = loadModel);
 
 } // namespace gstzc::infer
