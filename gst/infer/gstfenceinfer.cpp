@@ -577,7 +577,8 @@ static void post_load_error(GstFenceInfer *self, const LoadError &failure) {
   case LoadFailure::NotFound: GST_ELEMENT_ERROR(self, RESOURCE, NOT_FOUND, ("%s", text.c_str()), (nullptr)); break;
   case LoadFailure::NoAccess: GST_ELEMENT_ERROR(self, RESOURCE, OPEN_READ, ("%s", text.c_str()), (nullptr)); break;
   case LoadFailure::BadModel: GST_ELEMENT_ERROR(self, RESOURCE, READ, ("%s", text.c_str()), (nullptr)); break;
-  case LoadFailure::NoProvider: GST_ELEMENT_ERROR(self, LIBRARY, SETTINGS, ("%s", text.c_str()), (nullptr)); break;
+  case LoadFailure::NoProvider:
+  case LoadFailure::OtherOptions: GST_ELEMENT_ERROR(self, LIBRARY, SETTINGS, ("%s", text.c_str()), (nullptr)); break;
   }
 }
 

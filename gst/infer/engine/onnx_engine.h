@@ -9,7 +9,14 @@
 
 namespace gstzc::infer {
 
-enum class LoadFailure { NoLibrary, NotFound, NoAccess, BadModel, NoProvider };
+enum class LoadFailure {
+  NoLibrary,
+  NotFound,
+  NoAccess,
+  BadModel,
+  NoProvider,   // the execution provider asked for cannot be had
+  OtherOptions, // it is loaded already, with options other than these
+};
 
 struct LoadError {
   LoadFailure kind = LoadFailure::BadModel;
