@@ -41,7 +41,7 @@ GstFlowReturn FrameQueue::pushBuffer(GstBuffer *buffer, std::shared_ptr<Work> wo
                                      std::chrono::milliseconds timeout) {
   Entry entry;
   entry.item.object = GST_MINI_OBJECT_CAST(buffer);
-  if (work == nullptr) return push(std::move(entry));
+  if (work == nullptr) return push(entry);
   entry.item.work = std::move(work);
   entry.item.fence.timeout = timeout;
   entry.began = Clock::now();
@@ -62,16 +62,16 @@ GstFlowReturn FrameQueue::pushBuffer(GstBuffer *buffer, std::shared_ptr<Work> wo
       entry.wait = wait.take();
     }
   }
-  return push(std::move(entry));
+  return push(entry);
 }
 
 GstFlowReturn FrameQueue::pushBuffer(GstBuffer *buffer) {
   Entry entry;
   entry.item.object = GST_MINI_OBJECT_CAST(buffer);
-  return push(std::move(entry));
+  return push(entry);
 }
 
-GstFlowReturn FrameQueue::push(Entry entry) {
+GstFlowReturn FrameQueue::push(Entry &entry) {
   const uint64_t id = entry.id;
   GstFlowReturn flow = GST_FLOW_OK;
   bool taken = false, work = entry.item.work != nullptr;

@@ -160,7 +160,7 @@ private:
   bool stopped() const { return flushing_ || (flow_ != GST_FLOW_OK && flow_ != GST_FLOW_EOS); }
   GstFlowReturn stopReason() const { return flushing_ ? GST_FLOW_FLUSHING : flow_; }
   Result<std::unique_ptr<FenceWait>> startWait(uint64_t id, FrameFences fences, Clock::time_point deadline);
-  GstFlowReturn push(Entry entry);
+  GstFlowReturn push(Entry &entry); // takes it
   bool dropOldest(Leaving &leaving);
   static std::unique_ptr<FenceWait> endWait(Entry &entry);
   void fencesOver(uint64_t id);
