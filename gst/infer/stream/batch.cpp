@@ -13,12 +13,13 @@ Result<std::byte *> Scratch::atLeast(size_t bytes) {
   if (bytes <= size_ && data_ != nullptr) return data_.get();
   data_.reset(); // before the new one: they may be large
   size_ = 0;
-  if (bytes > SIZE_MAX - kAlignment)
-    return Error{"allocate " + std::to_string(bytes) + " bytes for a batch", ENOMEM, ""};
+  const auto refused = [bytes] {
+    return Error{"allocate " + std::to_string(bytes) + " bytes for a batch", ENOMEM, "Use a smaller batch-size"};
+  };
+  if (bytes > static_cast<size_t>(PTRDIFF_MAX) - kAlignment) return refused(); // no object is that large
   const size_t rounded = std::max((bytes + kAlignment - 1) / kAlignment, size_t{1}) * kAlignment;
   data_.reset(static_cast<std::byte *>(std::aligned_alloc(kAlignment, rounded)));
-  if (data_ == nullptr)
-    return Error{"allocate " + std::to_string(rounded) + " bytes for a batch", ENOMEM, "Use a smaller batch-size"};
+  if (data_ == nullptr) return refused();
   size_ = rounded;
   return data_.get();
 }
