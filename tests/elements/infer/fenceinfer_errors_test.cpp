@@ -102,11 +102,11 @@ TEST_F(Errors, CapsThatCannotBeRead) {
   } const rows[] = {
       {"video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=NV12:0x0100000000000002,width=64,height=48,framerate=30/1",
        {"NV12:0x0100000000000002", "tiled", "drm-format=NV12"}},
-      {"video/x-raw,format=P010_10LE,width=64,height=48,framerate=30/1", {"P010_10LE", "NV12"}},
+      {"video/x-raw,format=P012_LE,width=64,height=48,framerate=30/1", {"P012_LE", "NV12"}},
       {"video/x-raw,format=NV12,width=0,height=48,framerate=30/1", {"0x48"}},
       {"video/x-raw,format=BGRx,width=1073741825,height=1,framerate=30/1", {"1073741825x1", "32767"}},
       {"video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=NV12,width=64,height=0,framerate=30/1", {"64x0"}},
-      {"video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=P010,width=64,height=48,framerate=30/1", {"P010"}},
+      {"video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=P012,width=64,height=48,framerate=30/1", {"P012"}},
   };
   for (const auto &row : rows) {
     SCOPED_TRACE(row.caps);

@@ -39,6 +39,7 @@ reference::Picture randomPicture(const std::string &format, int width, int heigh
   picture.height = height;
   picture.kr = 0.2126, picture.kb = 0.0722; // the caps say bt709
   picture.chroma_left = true;               // and mpeg2
+  picture.full_range = format.find("RGB") == 0 || format.find("BGR") == 0;
   GstVideoInfo info;
   gst_video_info_set_format(&info, gst_video_format_from_string(format.c_str()), width, height);
   std::mt19937 random(7);

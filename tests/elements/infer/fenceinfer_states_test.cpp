@@ -327,7 +327,7 @@ TEST_F(States, WithoutAPoolDownstreamTheProducerHearsHowManyAreHeld) {
 TEST_F(States, CapsAreWhatDownstreamTakesOfWhatIsRead) {
   start(fast(), nullptr);
   gst_harness_set_sink_caps_str(harness_,
-                                "video/x-raw,format={NV12,P010_10LE},width=64;"
+                                "video/x-raw,format={NV12,P012_LE},width=64;"
                                 "video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format={NV12,NV12:0x0100000000000001}");
   GstCaps *caps = gst_pad_peer_query_caps(harness_->srcpad, nullptr);
   const auto allows = [&](const char *text) {
@@ -338,7 +338,7 @@ TEST_F(States, CapsAreWhatDownstreamTakesOfWhatIsRead) {
   };
   EXPECT_TRUE(allows("video/x-raw,format=NV12,width=64"));
   EXPECT_FALSE(allows("video/x-raw,format=NV12,width=65"));
-  EXPECT_FALSE(allows("video/x-raw,format=P010_10LE"));
+  EXPECT_FALSE(allows("video/x-raw,format=P012_LE"));
   EXPECT_FALSE(allows("video/x-raw,format=RGB"));
   EXPECT_TRUE(allows("video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=NV12"));
   EXPECT_FALSE(allows("video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=NV12:0x0100000000000001"));
