@@ -37,7 +37,8 @@ struct InputWishes {
 
 // Errors name the tensor, its shape and what would be understood: none or several inputs, a rank other than 4, another
 // type, not 1 or 3 channels, a size that is left open and wished by nobody or that contradicts the wish, sizes that no
-// memory holds.
+// memory holds. A batch that the model fixes stands, whatever is wished. Where the channels could be the second
+// dimension as well as the last, as in [1,3,h,3], the wished layout decides, else it is read as NCHW.
 Result<InputPlan> planInput(const std::vector<TensorInfo> &inputs, const InputWishes &wishes = {});
 
 } // namespace gstzc::infer
