@@ -10,7 +10,7 @@ namespace {
 constexpr double kFarthestPoint = 1e6;
 
 // From here to there on one axis, in pixels of the frame.
-struct Span {
+struct Interval {
   double begin = 0, end = 0;
 };
 
@@ -21,7 +21,7 @@ struct Pixels {
 
 // What lies inside `limits`, none where it is outside or not a number. Clamped before it is made integers: a box may be
 // far outside.
-Pixels inside(const Span &span, const Span &limits) {
+Pixels inside(const Interval &span, const Interval &limits) {
   const double begin = std::max(span.begin, limits.begin), end = std::min(span.end, limits.end);
   if (!(begin < end)) return {};
   const int first = static_cast<int>(std::lround(begin));
@@ -37,19 +37,19 @@ public:
 
   double x(float part) const { return mapping_.frameX(static_cast<double>(part) * plan_.width); }
   double y(float part) const { return mapping_.frameY(static_cast<double>(part) * plan_.height); }
-  Span across(float left, float right) const { return {x(left), x(right)}; }
-  Span down(float top, float bottom) const { return {y(top), y(bottom)}; }
-  const Span &frameAcross() const { return across_; }
-  const Span &frameDown() const { return down_; }
+  Interval across(float left, float right) const { return {x(left), x(right)}; }
+  Interval down(float top, float bottom) const { return {y(top), y(bottom)}; }
+  const Interval &frameAcross() const { return across_; }
+  const Interval &frameDown() const { return down_; }
 
 private:
   const InputPlan &plan_;
   const Mapping &mapping_;
-  Span across_, down_;
+  Interval across_, down_;
 };
 
 // For each cell of the new grid over `pixels` the one of `count` over `span` that its centre lies in.
-std::vector<size_t> redraw(const Span &span, int count, const Pixels &pixels) {
+std::vector<size_t> redraw(const Interval &span, int count, const Pixels &pixels) {
   const double cell = (span.end - span.begin) / count;
   // a hair less, so that rounding makes no cell of its own
   const double visible = std::clamp(std::ceil(pixels.count / cell - 1e-3), 1.0, static_cast<double>(count));
@@ -62,8 +62,8 @@ std::vector<size_t> redraw(const Span &span, int count, const Pixels &pixels) {
 }
 
 // A grid that covers `across` and `down`, of which only what lies within the limits is kept.
-std::optional<FrameMask> gridToFrame(const std::vector<uint8_t> &values, int columns, int rows, const Span &across,
-                                     const Span &down, const Span &limit_across, const Span &limit_down) {
+std::optional<FrameMask> gridToFrame(const std::vector<uint8_t> &values, int columns, int rows, const Interval &across,
+                                     const Interval &down, const Interval &limit_across, const Interval &limit_down) {
   const Pixels horizontal = inside(across, limit_across), vertical = inside(down, limit_down);
   if (horizontal.count <= 0 || vertical.count <= 0) return {};
   if (columns <= 0 || rows <= 0 || values.size() != static_cast<size_t>(columns) * static_cast<size_t>(rows)) return {};
@@ -113,7 +113,7 @@ std::optional<FrameBox> boxToFrame(const Detection &found, const Way &way) {
   return box;
 }
 
-Span both(const Span &a, double begin, double length) {
+Interval both(const Interval &a, double begin, double length) {
   return {std::max(a.begin, begin), std::min(a.end, begin + length)};
 }
 
@@ -133,8 +133,8 @@ FrameFindings toFrame(const Findings &findings, const std::vector<std::string> &
     result.classes.push_back({labelOf(found.label, labels), found.label, found.score});
   if (findings.segmentation) {
     const ClassMap &map = *findings.segmentation;
-    const Span across = region ? both(way.frameAcross(), region->x, region->width) : way.frameAcross();
-    const Span down = region ? both(way.frameDown(), region->y, region->height) : way.frameDown();
+    const Interval across = region ? both(way.frameAcross(), region->x, region->width) : way.frameAcross();
+    const Interval down = region ? both(way.frameDown(), region->y, region->height) : way.frameDown();
     result.segmentation =
         gridToFrame(map.classes, map.width, map.height, way.across(0, 1), way.down(0, 1), across, down);
   }
