@@ -49,6 +49,9 @@ ModelConfig configFromMetadata(const std::map<std::string, std::string> &metadat
 // A .modelinfo file as GStreamer 1.28 defines it (see modelinfo.cpp). Errors name file, section, key and value.
 Result<ModelConfig> configFromModelInfo(const std::string &path);
 
+// The same of the file's text; errors name `path`.
+Result<ModelConfig> configFromModelInfoText(const std::string &text, const std::string &path);
+
 // "<model>.modelinfo" or, with the model's extension left out, "<mod>.modelinfo" where there is such a file, else "".
 std::string modelInfoBeside(const std::string &model_file);
 

@@ -14,7 +14,7 @@
 
 #include <sys/stat.h>
 
-#include <gst/gst.h>
+#include <glib.h>
 
 #include "gst/infer/model/model_log.h"
 #include "gst/infer/model/text_file.h"
@@ -66,15 +66,28 @@ template <typename T> std::optional<T> number(const std::string &text) {
   return value;
 }
 
+// What the caps' fields say of their format, "" where nothing. gst_caps_from_string() knows all of their syntax, but
+// has GLib complain of bad names, which ends programs that let it.
+std::string formatOf(const std::vector<std::string> &fields) {
+  for (const std::string &field : fields) {
+    const size_t equals = field.find('=');
+    if (equals == std::string::npos || trim(field.substr(0, equals)) != "format") continue;
+    std::string value = trim(field.substr(equals + 1));
+    if (value.starts_with("(string)")) value = trim(value.substr(8));
+    if (value.ends_with(';')) value = trim(value.substr(0, value.size() - 1));
+    if (value.size() >= 2 && value.front() == '"' && value.back() == '"') value = value.substr(1, value.size() - 2);
+    return value;
+  }
+  return "";
+}
+
 class Reader {
 public:
   explicit Reader(const std::string &path) : path_(path), file_(g_key_file_new()) {}
 
-  Result<ModelConfig> read() {
-    auto text = readTextFile("modelinfo file", path_, kMaxBytes);
-    if (!text) return text.error();
+  Result<ModelConfig> read(const std::string &text) {
     GError *failed = nullptr;
-    if (g_key_file_load_from_data(file_.get(), text->data(), text->size(), G_KEY_FILE_NONE, &failed) == FALSE) {
+    if (g_key_file_load_from_data(file_.get(), text.data(), text.size(), G_KEY_FILE_NONE, &failed) == FALSE) {
       const std::string why = failed->message;
       g_error_free(failed);
       return Error{"modelinfo file " + path_ + " is no key file: " + why, 0,
@@ -205,14 +218,10 @@ private:
     const auto text = value(section, "caps");
     if (!text || text->starts_with(kPlaceholder)) return Nothing{};
     constexpr const char *right = "Write caps=video/x-raw,format=RGB, or with RGBP, BGR, BGRP or GRAY8";
-    GstCaps *const caps = gst_caps_from_string(text->c_str());
-    const GstStructure *const first =
-        caps != nullptr && gst_caps_get_size(caps) == 1 ? gst_caps_get_structure(caps, 0) : nullptr;
-    const gchar *const name = first != nullptr ? gst_structure_get_string(first, "format") : nullptr;
-    const std::string format = name != nullptr ? name : "";
-    const bool video = first != nullptr && gst_structure_has_name(first, "video/x-raw");
-    if (caps != nullptr) gst_caps_unref(caps);
-    if (!video) return bad(section, "caps", *text, "are no caps of video", right);
+    const auto fields = split(*text, ',');
+    if (fields[0].substr(0, fields[0].find_first_of("(;")) != "video/x-raw")
+      return bad(section, "caps", *text, "are no caps of video", right);
+    const std::string format = formatOf(fields);
     if (format == "GRAY8") {
       channels = 1;
       return Nothing{};
@@ -281,7 +290,15 @@ bool isFile(const std::string &path) {
 
 } // namespace
 
-Result<ModelConfig> configFromModelInfo(const std::string &path) { return Reader(path).read(); }
+Result<ModelConfig> configFromModelInfo(const std::string &path) {
+  auto text = readTextFile("modelinfo file", path, kMaxBytes);
+  if (!text) return text.error();
+  return configFromModelInfoText(*text, path);
+}
+
+Result<ModelConfig> configFromModelInfoText(const std::string &text, const std::string &path) {
+  return Reader(path).read(text);
+}
 
 std::string modelInfoBeside(const std::string &model_file) {
   if (model_file.empty()) return "";

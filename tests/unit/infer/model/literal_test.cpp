@@ -64,6 +64,21 @@ TEST(Literal, ReadsListsTuplesAndDictionaries) {
   EXPECT_TRUE(parseLiteral("{}")->items.empty());
 }
 
+// No part of it from the start is a value, and no changed byte leads beyond the end.
+TEST(Literal, DamagedText) {
+  const std::string good = R"({0: 'a\xe9\u4eba\U0001f600', "1": [1, -2.5e3, (True, None)], 2: "\ud83d\ude00"})";
+  ASSERT_TRUE(parseLiteral(good));
+  for (size_t i = 0; i < good.size(); ++i) {
+    EXPECT_FALSE(parseLiteral(std::string_view(good).substr(0, i))) << i;
+    for (int byte = 0; byte < 256; ++byte) {
+      std::string changed = good;
+      changed[i] = static_cast<char>(byte);
+      parseLiteral(changed);
+      parseLiteral(std::string_view(changed).substr(i));
+    }
+  }
+}
+
 TEST(Literal, RefusesTheRest) {
   const std::string deep(17, '[');
   const char *const rows[] = {

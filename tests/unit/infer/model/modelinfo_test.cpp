@@ -107,6 +107,8 @@ TEST_F(ModelInfo, Inputs) {
       {"dims=3,48,64", {}, {}, {}, {}},
       {"caps=video/x-raw, format=(string)BGRP", {}, {}, {}, true},
       {"caps=video/x-raw,format=RGB,width=64", {}, {}, {}, false},
+      {"caps=video/x-raw(memory:SystemMemory), format=\"RGBP\";", {}, {}, {}, false},
+      {"caps=video/x-raw,framerate=[0/1,30/1],format = BGR", {}, {}, {}, true},
       {"caps=PLACEHOLDER_CAPS", {}, {}, {}, {}},
   };
   for (const auto &row : rows) {
@@ -171,6 +173,10 @@ TEST_F(ModelInfo, RefusalsNameSectionKeyAndValue) {
       {"[in]\ndir=input\ncaps=video/x-raw", "no format that pictures"},
       {"[in]\ndir=input\ncaps=video/x-raw,format=NV12", "format=NV12 have no format"},
       {"[in]\ndir=input\ncaps=;;;", "no caps of video"},
+      {"[in]\ndir=input\ncaps=[ideo/x-raw,format=RGB", "no caps of video"},
+      {"[in]\ndir=input\ncaps=", "no caps of video"},
+      {"[in]\ndir=input\ncaps=video/x-raw,format={RGB,BGR}", "no format that pictures"},
+      {"[in]\ndir=input\ncaps=video/x-raw,format=\"", "no format that pictures"},
   };
   for (const auto &row : rows) {
     const auto config = read(std::string(kHeader) + row.lines + "\n");
@@ -209,6 +215,26 @@ TEST_F(ModelInfo, WhatIsNoModelInfo) {
   const auto missing = configFromModelInfo(dir_.file("nowhere"));
   ASSERT_FALSE(missing.ok());
   EXPECT_EQ(missing.error().code, ENOENT);
+}
+
+// Cut short anywhere or with any one byte changed, a file is read or refused by its name.
+TEST_F(ModelInfo, DamagedFiles) {
+  const std::string good = std::string(kHeader) + kInput + "ranges=0,1;-1,1;0,255\ncaps=video/x-raw,format=BGR\n" +
+                           "[output0]\nid=yolo-v8-out\ntype=float32\ndims=1,-1\ndir=output\ndims-order=col-major\n";
+  ASSERT_TRUE(read(good).ok());
+  const auto check = [&](const std::string &text, size_t at) {
+    const auto config = configFromModelInfoText(text, path_);
+    const std::string said = config ? path_ : config.error().what;
+    EXPECT_NE(said.find(path_), std::string::npos) << at << ": " << said;
+  };
+  for (size_t i = 0; i < good.size(); ++i) {
+    check(good.substr(0, i), i);
+    for (const char byte : {'\0', '\n', '\\', '[', '=', ';', ',', '-', '9', '\xff'}) {
+      std::string changed = good;
+      changed[i] = byte;
+      check(changed, i);
+    }
+  }
 }
 
 TEST_F(ModelInfo, IsFoundBesideTheModel) {
