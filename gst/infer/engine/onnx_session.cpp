@@ -100,9 +100,9 @@ std::optional<LoadError> checkDimensions(const OnnxRuntime &runtime, const std::
                                          const std::map<std::string, int64_t> &dimensions) {
   for (const auto &[name, size] : dimensions)
     if (size <= 0)
-      return LoadError{
-          LoadFailure::BadModel,
-          {"dimension " + name + " cannot be fixed to " + std::to_string(size), 0, "Give a size from 1 on"}};
+      return LoadError{LoadFailure::BadModel,
+                       {"dimension " + name + " of the model " + path + " cannot be fixed to " + std::to_string(size),
+                        0, "Give a size from 1 on"}};
   auto prepared = sessionOptions(runtime, 1);
   if (!prepared) return LoadError{LoadFailure::BadModel, prepared.error()};
   if (auto *s = runtime.api->SetSessionGraphOptimizationLevel(prepared->get(), ORT_DISABLE_ALL))

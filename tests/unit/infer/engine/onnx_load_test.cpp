@@ -69,8 +69,8 @@ TEST_F(OnnxLoadTest, DimensionsThatCannotBeFixed) {
   } const rows[] = {
       {openModel(), {{"height", 2}, {"depth", 5}}, "has no open dimension depth; it has batch, height, width"},
       {smallConvolution(), {{"batch", 1}}, "has no open dimension batch; none of its inputs' dimensions has a name"},
-      {openModel(), {{"height", 0}}, "dimension height cannot be fixed to 0"},
-      {openModel(), {{"height", -1}}, "dimension height cannot be fixed to -1"},
+      {openModel(), {{"height", 0}}, "model.onnx cannot be fixed to 0"},
+      {openModel(), {{"height", -1}}, "model.onnx cannot be fixed to -1"},
       {openModel(), {{"", 1}}, "has no open dimension "},
   };
   for (const auto &row : rows) {
