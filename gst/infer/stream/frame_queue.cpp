@@ -16,7 +16,7 @@ bool isEvent(const FrameQueue::Item &item, GstEventType type) {
 FrameQueue::~FrameQueue() {
   for (GstEvent *event : clear().events) gst_event_unref(event);
   Lock lock(mutex_);
-  started_.wait(lock, [this] { return starting_.empty(); }); // of frames that have left already
+  started_.wait(lock, [this] { return starting_.empty(); }); // of frames that came out of pop(), too
 }
 
 void FrameQueue::setCapacity(guint buffers) {
@@ -74,7 +74,7 @@ GstFlowReturn FrameQueue::pushBuffer(GstBuffer *buffer) {
 GstFlowReturn FrameQueue::push(Entry &entry) {
   const uint64_t id = entry.id;
   GstFlowReturn flow = GST_FLOW_OK;
-  bool taken = false, work = entry.item.work != nullptr;
+  bool taken = false, due = false;
   Leaving leaving;
   Lock lock(mutex_);
   while ((flow = stopReason()) == GST_FLOW_OK && !taken) {
@@ -91,11 +91,11 @@ GstFlowReturn FrameQueue::push(Entry &entry) {
   if (taken) {
     entry.item.discont = gap_;
     gap_ = false;
-    if (work && entry.wait == nullptr)
-      entry.due = true;
-    else if (work && entry.wait->result()) // before there was room: its callback found no such entry
+    if (entry.wait == nullptr)
+      entry.due = entry.item.work != nullptr;
+    else if (entry.wait->result()) // before there was room: its callback found no such entry
       leaving.waits.push_back(endWait(entry));
-    work = entry.due;
+    due = entry.due;
     ++in_flight_;
     items_.push_back(std::move(entry));
     changed_.notify_all();
@@ -103,12 +103,12 @@ GstFlowReturn FrameQueue::push(Entry &entry) {
     leaving.buffers.push_back(GST_BUFFER_CAST(entry.item.object));
     abandon(entry, leaving);
   }
-  lock.unlock();
-  seeOff(std::move(leaving));
-  if (taken && work) {
+  if (!leaving.waits.empty() || !leaving.works.empty() || !leaving.buffers.empty()) {
+    lock.unlock();
+    seeOff(std::move(leaving));
     lock.lock();
-    startWork(lock, id);
   }
+  if (due) startWork(lock, id);
   return flow;
 }
 
@@ -322,7 +322,6 @@ void FrameQueue::abandon(Entry &entry, Leaving &leaving) {
     leaving.works.push_back(std::move(entry.item.work));
   } else {
     starting->abandoned = std::move(entry.item.work);
-    leaving.starting.push_back(entry.id);
   }
 }
 
@@ -331,19 +330,24 @@ void FrameQueue::abandonAll(Leaving &leaving) {
   for (Entry &entry : items_) abandon(entry, leaving);
 }
 
-// Without the lock.
+// Without the lock. When it returns, no start() is running that ran when it was called, and nothing more is called of
+// works that have left.
 void FrameQueue::seeOff(Leaving leaving) {
   leaving.waits.clear();
   for (auto &work : leaving.works) work->abandoned();
   leaving.works.clear();
-  if (!leaving.starting.empty()) {
+  {
     Lock lock(mutex_);
-    const bool inside = std::any_of(starting_.begin(), starting_.end(),
-                                    [](const Starting &s) { return s.thread == std::this_thread::get_id(); });
+    std::vector<uint64_t> running;
+    bool inside = false;
+    for (const Starting &s : starting_) {
+      running.push_back(s.id);
+      inside = inside || s.thread == std::this_thread::get_id();
+    }
     // two threads that start works must not wait for each other, nor one for itself
     if (!inside)
       started_.wait(lock, [&] {
-        return std::none_of(leaving.starting.begin(), leaving.starting.end(), [this](auto id) { return starting(id); });
+        return std::none_of(running.begin(), running.end(), [this](uint64_t id) { return starting(id); });
       });
   }
   for (GstBuffer *buffer : leaving.buffers) gst_buffer_unref(buffer); // may go back to a pool, which takes other locks

@@ -45,7 +45,8 @@ public:
 
   // What is done with a buffer between the end of its fences and its turn to leave. Each one that was pushed, with
   // whatever result, either comes out of pop() with its buffer or is abandoned. One that reads its buffer holds a
-  // reference to it, and one that ends in another thread keeps the queue alive until it has called it.
+  // reference to it. One that ends in another thread keeps the queue alive until it has called it; then setFlushing()
+  // comes before others let go of theirs, so that the last reference does not go in a start().
   class Work {
   public:
     virtual ~Work() = default;
@@ -152,7 +153,6 @@ private:
   struct Leaving {
     std::vector<std::unique_ptr<FenceWait>> waits;
     std::vector<std::shared_ptr<Work>> works;
-    std::vector<uint64_t> starting; // works of which the thread that starts them takes care
     std::vector<GstBuffer *> buffers;
   };
   using Lock = std::unique_lock<std::mutex>;

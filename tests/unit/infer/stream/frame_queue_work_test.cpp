@@ -439,7 +439,8 @@ TEST_F(FrameQueueWork, StartsMayStopTheQueue) {
   EXPECT_TRUE(b->isAbandoned());
 }
 
-// The frame has left while its start() is still running: the queue does not go before it returns.
+// The frame has left while its start() is still running: a flush is not over, and the queue does not go, before that
+// returns.
 TEST_F(FrameQueueWork, TheQueueOutlivesItsStarts) {
   auto queue = std::make_unique<FrameQueue>();
   queue->start();
@@ -455,7 +456,12 @@ TEST_F(FrameQueueWork, TheQueueOutlivesItsStarts) {
   auto item = queue->pop();
   ASSERT_TRUE(item.has_value());
   gst_mini_object_unref(item->object);
-  auto ending = std::async(std::launch::async, [&] { queue.reset(); });
+  auto flushing = std::async(std::launch::async, [&] { queue->setFlushing(); });
+  EXPECT_TRUE(waits(flushing));
+  auto ending = std::async(std::launch::async, [&] {
+    flushing.wait();
+    queue.reset();
+  });
   EXPECT_TRUE(waits(ending));
   go_on.set_value();
   ASSERT_TRUE(finishes(ending));

@@ -128,7 +128,12 @@ TEST(InferStress, FramesAreDoneAndFlushedInAnyOrder) {
       GstFlowReturn flow = GST_FLOW_OK;
       switch (random() % 8) {
       case 0: flow = queue.pushBuffer(numbered(n)); break;
-      case 1: flow = queue.pushEvent(gst_event_new_caps(gst_caps_new_empty_simple("video/x-raw"))); break;
+      case 1: {
+        GstCaps *caps = gst_caps_new_empty_simple("video/x-raw");
+        flow = queue.pushEvent(gst_event_new_caps(caps));
+        gst_caps_unref(caps);
+        break;
+      }
       case 2: {
         GstSegment segment;
         gst_segment_init(&segment, GST_FORMAT_TIME);
