@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include <gtest/gtest.h>
+#include <hwy/targets.h>
 
 #include "tests/reference/preprocess_reference.h"
 #include "tests/support/scale.h"
@@ -212,6 +213,38 @@ TEST_P(EveryFormat, LargeFrames) {
       .normalisation = {.mean = {127, 127, 127}, .scale = {1 / 128.0f, 1 / 128.0f, 1 / 128.0f}, .padding = 114}};
   check(c, 11);
 }
+
+// Not only the best one that this processor has.
+class EveryInstructionSet : public testing::TestWithParam<int64_t> {
+protected:
+  void SetUp() override {
+    if ((hwy::SupportedTargets() & GetParam()) == 0) GTEST_SKIP() << "this processor does not have it";
+    hwy::SetSupportedTargetsForTest(GetParam());
+    hwy::GetChosenTarget().DeInit(); // the next call chooses again
+  }
+  void TearDown() override {
+    hwy::SetSupportedTargetsForTest(0);
+    hwy::GetChosenTarget().DeInit();
+  }
+};
+
+TEST_P(EveryInstructionSet, WhateverIsAsked) {
+  const int n = rounds(30);
+  for (const GstVideoFormat format : readableFormats())
+    for (int i = 0; i < n; ++i) {
+      const auto seed = static_cast<unsigned>(i) * 9176 + static_cast<unsigned>(format);
+      check(drawCase(gst_video_format_to_string(format), seed), seed);
+      if (HasFatalFailure()) return;
+    }
+}
+
+#if HWY_ARCH_X86
+INSTANTIATE_TEST_SUITE_P(Against, EveryInstructionSet, testing::Values(HWY_SSE2, HWY_SSE4, HWY_AVX2, HWY_AVX3),
+                         [](const auto &instance) { return std::string(hwy::TargetName(instance.param)); });
+#else
+INSTANTIATE_TEST_SUITE_P(Against, EveryInstructionSet, testing::Values(HWY_STATIC_TARGET),
+                         [](const auto &instance) { return std::string(hwy::TargetName(instance.param)); });
+#endif
 
 INSTANTIATE_TEST_SUITE_P(Against, EveryFormat, testing::ValuesIn(readableFormats().begin(), readableFormats().end()),
                          [](const auto &instance) { return std::string(gst_video_format_to_string(instance.param)); });
