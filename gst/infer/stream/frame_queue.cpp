@@ -226,11 +226,8 @@ void FrameQueue::waitAgain(const Work *work, Result<FrameFences> fences, std::ch
     else
       result = started.error();
     lock.lock();
-    entry = find(id);
-    if (entry == nullptr || entry->done) {
-      lock.unlock();
-      return;
-    }
+    entry = find(work); // by now it may be abandoned
+    if (entry == nullptr || entry->done) return;
   }
   if (wait != nullptr) {
     const auto over = wait->result();

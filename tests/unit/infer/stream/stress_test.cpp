@@ -178,7 +178,7 @@ TEST(InferStress, FramesAreDoneAndFlushedInAnyOrder) {
     }
   });
   std::mt19937 random(2);
-  for (int i = 0; i < rounds(1000); ++i) {
+  for (int i = 0; i < rounds(2000); ++i) {
     std::this_thread::sleep_for(std::chrono::microseconds(random() % 2000));
     switch (random() % 6) {
     case 0: queue.endSegment(); break;
