@@ -120,8 +120,9 @@ bool FrameQueue::dropOldest(Leaving &leaving) {
   if (oldest == items_.end()) return false;
   leaving.buffers.push_back(GST_BUFFER_CAST(oldest->item.object));
   abandon(*oldest, leaving);
-  const auto after = std::find_if(items_.erase(oldest), items_.end(),
-                                  [](const Entry &entry) { return GST_IS_BUFFER(entry.item.object); });
+  const auto next = items_.erase(oldest);
+  const auto after =
+      std::find_if(next, items_.end(), [](const Entry &entry) { return GST_IS_BUFFER(entry.item.object); });
   (after != items_.end() ? after->item.discont : gap_) = true;
   --in_flight_;
   ++dropped_;
