@@ -5,9 +5,10 @@
  *
  * Runs an ONNX model on each frame where it lies and passes the same frame on, with what the model found as
  * GstAnalyticsRelationMeta. Frames are read in dma-bufs (linear) and in system memory; none is copied or converted.
- * The model runs in a task of the source pad, not in the thread that delivers the frames. Neither of them sleeps for
- * the fences of a frame: a frame whose producer is not done waits in the queue between them, at most `fence-timeout`,
- * and `on-fence-error` says what happens to one whose fences fail or come too late.
+ * The thread that delivers frames only queues them; worker threads run the model on several at a time or on batches,
+ * and a task of the source pad pushes the frames in order. None of them sleeps for the fences of a frame: a frame
+ * whose producer is not done waits in the queue, at most `fence-timeout`, and `on-fence-error` says what happens to
+ * one whose fences fail or come too late.
  *
  * ## Example launch line
  * |[
@@ -26,14 +27,22 @@
 
 #include <gst/video/video.h>
 
-#include "gst/infer/stream/frame_queue.h"
-#include "gst/infer/inference.h"
-#include "gst/infer/engine/onnx_engine.h"
+#include "gst/infer/element/settings.h"
+#include "gst/infer/element/tensor_layout.h"
+#include "gst/infer/model/model.h"
+#include "gst/infer/output/findings_meta.h"
 #include "gst/infer/output/results.h"
+#include "gst/infer/output/tensor_meta.h"
 #include "gst/infer/stats.h"
+#include "gst/infer/stream/frame_job.h"
+#include "gst/infer/stream/frame_queue.h"
+#include "gst/infer/stream/frame_setup.h"
+#include "gst/infer/stream/runner.h"
+#include "gst/infer/stream/skip_policy.h"
 #include "gst/zerocopy/fence_policy.h"
 #include "gst/zerocopy/frame_fence.h"
 #include "gst/zerocopy/gstzcfencemeta.h"
+#include "gst/zerocopy/gstzcinferencemeta.h"
 #include "gst/zerocopy/gstzcmemoryneed.h"
 #include "gst/zerocopy/shallow_copy.h"
 
@@ -45,70 +54,38 @@ using namespace gstzc::infer;
 
 namespace {
 
-enum DecoderProperty { DECODER_AUTO, DECODER_BLAZEFACE };
-enum ResizeProperty { RESIZE_AUTO, RESIZE_STRETCH, RESIZE_LETTERBOX };
-
-enum Property {
-  PROP_0,
-  PROP_MODEL_FILE,
-  PROP_DECODER,
-  PROP_THRESHOLD,
-  PROP_IOU_THRESHOLD,
-  PROP_MAX_DETECTIONS,
-  PROP_RESIZE_MODE,
-  PROP_MAX_IN_FLIGHT,
-  PROP_INTRA_THREADS,
-  PROP_MESSAGE_RESULTS,
-  PROP_FENCE_TIMEOUT,
-  PROP_ON_FENCE_ERROR,
-  PROP_STATS,
-};
-
-constexpr gfloat kThreshold = 0.5f, kIouThreshold = 0.3f;
-constexpr gint kMaxDetections = 100;
-constexpr guint kMaxInFlight = 3;
-constexpr gint kIntraThreads = 1;
-
-struct Settings { // under the object lock
-  std::string model_file;
-  gint decoder = DECODER_AUTO;
-  gint resize = RESIZE_AUTO;
-  guint max_in_flight = kMaxInFlight;
-  gint intra_threads = kIntraThreads;
-  gboolean message_results = FALSE;
-  guint fence_timeout = kFenceTimeoutDefault; // ms
-  GstZcOnFenceError on_fence_error = kOnFenceErrorDefault;
-  DecodeOptions decode = {kThreshold, kIouThreshold, kMaxDetections};
-};
-
-// A frame that waits for its fences only.
-class UntilReadable : public FrameQueue::Work {
-public:
-  explicit UntilReadable(FrameQueue &queue) : queue_(queue) {}
-  void start(const FrameQueue::FenceEnd &) override { queue_.done(this); }
-  bool giveUp() override { return false; }
-  void abandoned() override {}
-
-private:
-  FrameQueue &queue_;
-};
-
 struct State {
-  Settings settings;
+  Settings settings; // under the object lock
 
-  FrameQueue queue;
-  Cancellation cancel;
+  const std::shared_ptr<FrameQueue> queue = std::make_shared<FrameQueue>();
   // Queue and task open and close together under this: a task that pauses because the queue was closed must not do so
   // after somebody opened it and started the task. Never held while waiting for the task.
   std::mutex task_mutex;
-  std::unique_ptr<Inference> inference; // changes only between READY and PAUSED
-  FrameCaps caps;                       // of the frames that leave now: the task's, or anybody's while it is stopped
-  guint64 frame = 0;                    // number of the next one; as above
-  bool warned_of_fence = false;         // as above
-  bool error_posted = false;            // under the object lock
+
+  std::mutex model_mutex;
+  std::shared_ptr<ModelRunner> runner; // from PAUSED on; under model_mutex
+  guint64 loads = 0;                   // counts the models asked for: the last one wins; under model_mutex
+
+  SkipPolicy skip;
+  // the streaming thread's, or anybody's while it is stopped
+  std::optional<FrameCaps> caps;
+  std::shared_ptr<const FrameSetup> setup; // for these caps
+  GstSegment segment;
+
+  // the source-pad task's, or anybody's while it is stopped
+  guint64 frame = 0; // number of the next one
+  bool warned_of_fence = false;
+  std::optional<FrameResult> last; // for frames that repeat it
+  std::shared_ptr<const FrameSetup> last_setup;
+  guint64 last_frame = 0;          // its number
+  GstClockTime last_pts = GST_CLOCK_TIME_NONE;
+  gint64 stats_posted = 0; // monotonic time, us
+
+  bool error_posted = false; // under the object lock
 
   std::mutex stats_mutex;
   Stats stats;                     // under stats_mutex
+  guint64 dropped_before = 0;      // what the queue had dropped when this run began; under stats_mutex
   guint64 latency_ns = 0;          // measured, smoothed; under stats_mutex
   guint64 latency_reported_ns = 0; // in the last answer to a latency query; under stats_mutex
 };
@@ -126,28 +103,30 @@ G_DEFINE_TYPE_WITH_CODE(GstFenceInfer, gst_fence_infer, GST_TYPE_ELEMENT,
                         GST_DEBUG_CATEGORY_INIT(gst_fence_infer_debug, "fenceinfer", 0, "inference on frames in place"))
 GST_ELEMENT_REGISTER_DEFINE(fenceinfer, "fenceinfer", GST_RANK_NONE, GST_TYPE_FENCE_INFER)
 
-static GType decoder_get_type() {
-  static const GEnumValue values[] = {
-      {DECODER_AUTO, "The first that fits the model's outputs", "auto"},
-      {DECODER_BLAZEFACE, "MediaPipe's BlazeFace, front and back", "blazeface"},
-      {0, nullptr, nullptr},
-  };
-  static const GType type = g_enum_register_static("GstFenceInferDecoder", values);
-  return type;
+static guint stats_property; // the id behind those of the settings
+
+static Settings settings_of(GstFenceInfer *self) {
+  GST_OBJECT_LOCK(self);
+  Settings settings = self->state->settings;
+  GST_OBJECT_UNLOCK(self);
+  return settings;
 }
 
-static GType resize_get_type() {
-  static const GEnumValue values[] = {
-      {RESIZE_AUTO, "As the decoder's models are trained", "auto"},
-      {RESIZE_STRETCH, "The frame fills the model's input", "stretch"},
-      {RESIZE_LETTERBOX, "The frame keeps its shape, in the middle of the model's input", "letterbox"},
-      {0, nullptr, nullptr},
-  };
-  static const GType type = g_enum_register_static("GstFenceInferResizeMode", values);
-  return type;
+static std::shared_ptr<ModelRunner> runner_of(GstFenceInfer *self) {
+  std::lock_guard lock(self->state->model_mutex);
+  return self->state->runner;
 }
 
 // --- results
+
+static GstStructure *stats_structure(GstFenceInfer *self) {
+  State *s = self->state;
+  std::lock_guard lock(s->stats_mutex);
+  s->stats.queue_depth = s->queue->inFlight();
+  Stats stats = s->stats;
+  stats.dropped += s->queue->droppedByPolicy() - s->dropped_before;
+  return stats.structure();
+}
 
 static void post_error_once(GstFenceInfer *self, GQuark domain, gint code, const Error &error) {
   GST_OBJECT_LOCK(self);
@@ -169,17 +148,21 @@ static void post_flow_error_once(GstFenceInfer *self, GstFlowReturn flow) {
   if (!told) GST_ELEMENT_FLOW_ERROR(self, flow);
 }
 
-// `waited`: for the frame's fences
-static void account(GstFenceInfer *self, const FrameResult &result, std::chrono::nanoseconds waited) {
+static void account(GstFenceInfer *self, const FrameResult &result) {
   State *s = self->state;
   bool grown = false;
   {
     std::lock_guard lock(s->stats_mutex);
-    ++s->stats.inferred;
-    s->stats.preprocess.add(result.preprocess_ns);
-    s->stats.infer.add(result.infer_ns);
-    s->stats.mappings = s->inference->mappingCounters();
-    const guint64 took = static_cast<guint64>(waited.count()) + result.preprocess_ns + result.infer_ns;
+    for (const PictureResult &picture : result.pictures) {
+      s->stats.addRun(picture.times.wait, picture.times.fill, picture.times.run, picture.times.batch);
+      s->stats.post.add(static_cast<guint64>(picture.decode.count()));
+      if (picture.in_place) ++s->stats.in_place;
+    }
+    if (result.pictures.empty()) ++s->stats.skipped;
+    s->stats.copies += result.copies;
+    s->stats.bytes_copied += result.bytes_copied;
+    s->stats.mappings = MappingCache::process()->counters();
+    const auto took = static_cast<guint64>(result.took.count());
     s->latency_ns = s->latency_ns == 0 ? took : (s->latency_ns * 7 + took) / 8;
     // a pipeline that was told too little is late with every frame: have it ask again
     grown = s->latency_reported_ns != 0 && s->latency_ns > s->latency_reported_ns + s->latency_reported_ns / 4;
@@ -188,21 +171,17 @@ static void account(GstFenceInfer *self, const FrameResult &result, std::chrono:
   if (grown) gst_element_post_message(GST_ELEMENT(self), gst_message_new_latency(GST_OBJECT(self)));
 }
 
-// What becomes of a frame whose fences ended so; says on the bus where they ended badly.
-static FrameFate judge_fence(GstFenceInfer *self, guint64 frame, const FrameQueue::FenceEnd &end) {
+// Counts how a frame's fences ended, and says on the bus where they ended badly.
+static void report_fence(GstFenceInfer *self, guint64 frame, const FrameQueue::FenceEnd &end,
+                         const FenceVerdict &verdict) {
   State *s = self->state;
-  GST_OBJECT_LOCK(self);
-  const GstZcOnFenceError policy = s->settings.on_fence_error;
-  GST_OBJECT_UNLOCK(self);
-  const FenceVerdict verdict =
-      end.result ? judgeFence(*end.result, policy, end.timeout) : judgeFence(end.result.error(), policy);
   {
     std::lock_guard lock(s->stats_mutex);
     s->stats.add(end);
     if (verdict.fate != FrameFate::Use) ++s->stats.errors;
     if (verdict.fate == FrameFate::Drop) ++s->stats.dropped;
   }
-  if (verdict.fate == FrameFate::Use) return verdict.fate;
+  if (verdict.fate == FrameFate::Use) return;
 
   const std::string text = verdict.error.message();
   GST_DEBUG_OBJECT(self, "frame %" G_GUINT64_FORMAT ": %s", frame, text.c_str());
@@ -212,19 +191,85 @@ static FrameFate judge_fence(GstFenceInfer *self, guint64 frame, const FrameQueu
     s->warned_of_fence = true;
     GST_ELEMENT_WARNING(self, RESOURCE, READ, ("%s", text.c_str()), (nullptr));
   }
-  return verdict.fate;
 }
 
-// Takes the buffer; the one that is to leave, or null where the run was cancelled or failed (then `flow` says which).
-static GstBuffer *infer_frame(GstFenceInfer *self, GstBuffer *buffer, guint64 frame, std::chrono::nanoseconds waited,
-                              GstFlowReturn *flow) {
-  State *s = self->state;
-  GST_OBJECT_LOCK(self);
-  const DecodeOptions options = s->settings.decode;
-  const gboolean message = s->settings.message_results;
-  GST_OBJECT_UNLOCK(self);
+// How old results are: 0 frames for the frame's own.
+struct Age {
+  guint frames = 0;
+  GstClockTime timestamp = GST_CLOCK_TIME_NONE; // of the frame that was looked at
+};
 
-  auto result = s->inference->process(buffer, options, s->cancel);
+// Takes the buffer; the one that is to leave, or null where that failed, which was said on the bus then.
+static GstBuffer *attach(GstFenceInfer *self, GstBuffer *buffer, const FrameResult &result, const Settings &settings,
+                         guint64 frame, const FrameSetup &setup, const Age &age) {
+  const Model &model = *setup.model;
+  buffer = writableShallow(buffer);
+  std::vector<RegionFindings> regions;
+  for (const PictureResult &picture : result.pictures) {
+    RegionFindings region = {picture.findings, {}, picture.object};
+    if (settings.output != OutputKind::TensorMeta && model.decoder != nullptr)
+      region.ids = attachFindings(buffer, picture.findings, {picture.object, &model.labels});
+    if (settings.output != OutputKind::RelationMeta && !picture.object) {
+      const Status attached = attachTensors(buffer, picture.tensors, model.engine->outputs(), model.tags);
+      if (!attached) {
+        post_error_once(self, GST_STREAM_ERROR, GST_STREAM_ERROR_FAILED, attached.error());
+        gst_buffer_unref(buffer);
+        return nullptr;
+      }
+    }
+    regions.push_back(std::move(region));
+  }
+  gst_buffer_add_zc_inference_meta(buffer, GST_OBJECT_NAME(self), age.timestamp, age.frames);
+  if (settings.message_results) {
+    const ResultHead head = {frame, setup.caps.width(), setup.caps.height(), age.frames == 0};
+    gst_element_post_message(GST_ELEMENT(self), gst_message_new_element(GST_OBJECT(self), resultStructure(buffer, head, regions)));
+  }
+  return buffer;
+}
+
+// --- source-pad task
+
+static void post_stats(GstFenceInfer *self, guint interval) {
+  State *s = self->state;
+  if (interval == 0) return;
+  const gint64 now = g_get_monotonic_time();
+  if (now - s->stats_posted < static_cast<gint64>(interval) * 1000) return;
+  s->stats_posted = now;
+  GstStructure *structure = stats_structure(self);
+  gst_structure_set_name(structure, "fenceinfer-stats");
+  gst_element_post_message(GST_ELEMENT(self), gst_message_new_element(GST_OBJECT(self), structure));
+}
+
+// A frame that the model did not look at. Takes the buffer; the one that is to leave.
+static GstBuffer *pass_skipped(GstFenceInfer *self, GstBuffer *buffer, const Settings &settings, guint64 frame,
+                               GstFlowReturn *flow) {
+  State *s = self->state;
+  const bool repeat = settings.repeat_results && s->last && s->last_setup;
+  {
+    std::lock_guard lock(s->stats_mutex);
+    ++s->stats.skipped;
+    if (repeat) ++s->stats.stale;
+  }
+  if (!repeat) return buffer;
+  const Age age = {static_cast<guint>(std::min<guint64>(frame - s->last_frame, G_MAXUINT)), s->last_pts};
+  buffer = attach(self, buffer, *s->last, settings, frame, *s->last_setup, age);
+  if (buffer == nullptr) *flow = GST_FLOW_ERROR;
+  return buffer;
+}
+
+// The frame's work is done. Takes the buffer; the one that is to leave, or null where it is not to (then `flow` says why).
+static GstBuffer *finish_job(GstFenceInfer *self, GstBuffer *buffer, FrameJob &job, const FrameQueue::FenceEnd &fence,
+                             const Settings &settings, guint64 frame, GstFlowReturn *flow) {
+  State *s = self->state;
+  const FenceVerdict &verdict = job.verdict();
+  report_fence(self, frame, fence, verdict);
+  switch (verdict.fate) {
+  case FrameFate::Use: break;
+  case FrameFate::Pass: return buffer;
+  case FrameFate::Fail: *flow = GST_FLOW_ERROR; [[fallthrough]];
+  case FrameFate::Drop: gst_buffer_unref(buffer); return nullptr;
+  }
+  auto result = job.takeResult();
   if (!result) {
     gst_buffer_unref(buffer);
     const bool cancelled = result.error().code == ECANCELED;
@@ -239,93 +284,44 @@ static GstBuffer *infer_frame(GstFenceInfer *self, GstBuffer *buffer, guint64 fr
     *flow = cancelled ? GST_FLOW_FLUSHING : GST_FLOW_ERROR;
     return nullptr;
   }
-
-  account(self, *result, waited);
-  buffer = writableShallow(buffer);
-  attachBoxes(buffer, result->boxes);
-  if (message)
-    gst_element_post_message(
-        GST_ELEMENT(self), gst_message_new_element(GST_OBJECT(self), resultStructure(buffer, frame, s->caps.width(),
-                                                                                     s->caps.height(), result->boxes)));
+  account(self, *result);
+  const GstClockTime timestamp = GST_BUFFER_PTS(buffer);
+  buffer = attach(self, buffer, *result, settings, frame, *job.task().setup, {0, timestamp});
+  if (buffer == nullptr) {
+    *flow = GST_FLOW_ERROR;
+    return nullptr;
+  }
+  if (settings.repeat_results && settings.region == InferenceRegion::Frame) {
+    s->last = result.take();
+    s->last_setup = job.task().setup;
+    s->last_frame = frame;
+    s->last_pts = timestamp;
+  }
   return buffer;
 }
 
-// --- source-pad task
-
-static bool use_caps(GstFenceInfer *self, const GstCaps *caps) {
-  auto parsed = parseFrameCaps(caps);
-  Status status = parsed ? self->state->inference->setCaps(*parsed) : Status(parsed.error());
-  if (!status) {
-    post_error_once(self, GST_STREAM_ERROR, GST_STREAM_ERROR_FORMAT, status.error());
-    return false;
-  }
-  self->state->caps = *parsed;
-  return true;
-}
-
-// The frame may have lain in the queue for long, and the kernel, once it is told of a read, waits for whoever writes
-// into the memory by then, without a deadline that we could set. So nobody does.
-static void look_again(GstFenceInfer *self, FrameQueue::Item *item) {
-  const auto &result = item->fence.result;
-  if (!result || result->outcome != FenceOutcome::Signalled) return;
-  GST_OBJECT_LOCK(self);
-  const std::chrono::milliseconds timeout(self->state->settings.fence_timeout);
-  GST_OBJECT_UNLOCK(self);
-  auto fences = frameFences(GST_BUFFER_CAST(item->object), Access::Read);
-  if (fences && fences->none()) return;
-  const auto start = FrameQueue::Clock::now();
-  FrameQueue::FenceEnd &end = item->fence;
-  end.timeout = timeout;
-  if (fences)
-    end.result = waitForFences(std::move(*fences), timeout, [self] { return self->state->queue.closed(); });
-  else
-    end.result = fences.error();
-  end.waited = true;
-  end.wait += FrameQueue::Clock::now() - start;
-}
-
-// Takes the buffer.
 static GstFlowReturn handle_buffer(GstFenceInfer *self, FrameQueue::Item item) {
   State *s = self->state;
-  GstBuffer *buffer = GST_BUFFER_CAST(item.object);
-  GstFlowReturn flow = GST_FLOW_OK;
+  const Settings settings = settings_of(self);
   const guint64 frame = s->frame++;
-  look_again(self, &item);
-  const FrameQueue::FenceEnd &fence = item.fence;
-  if (fence.result && fence.result->outcome == FenceOutcome::Cancelled) {
-    gst_buffer_unref(buffer);
-    std::lock_guard lock(s->stats_mutex);
-    ++s->stats.dropped;
-    return GST_FLOW_FLUSHING;
-  }
-  switch (judge_fence(self, frame, fence)) {
-  case FrameFate::Use: buffer = infer_frame(self, buffer, frame, fence.wait, &flow); break;
-  case FrameFate::Pass: break;
-  case FrameFate::Drop: gst_clear_buffer(&buffer); break;
-  case FrameFate::Fail:
-    gst_clear_buffer(&buffer);
-    flow = GST_FLOW_ERROR;
-    break;
-  }
+  GstFlowReturn flow = GST_FLOW_OK;
+  GstBuffer *buffer = GST_BUFFER_CAST(item.object);
+  if (item.work == nullptr)
+    buffer = pass_skipped(self, buffer, settings, frame, &flow);
+  else
+    buffer = finish_job(self, buffer, static_cast<FrameJob &>(*item.work), item.fence, settings, frame, &flow);
+  item.work.reset();
+  post_stats(self, settings.stats_interval);
   if (buffer == nullptr) return flow;
+  if (item.discont) {
+    buffer = writableShallow(buffer);
+    GST_BUFFER_FLAG_SET(buffer, GST_BUFFER_FLAG_DISCONT);
+  }
   {
     std::lock_guard lock(s->stats_mutex);
     ++s->stats.frames;
   }
   return gst_pad_push(self->srcpad, buffer);
-}
-
-static GstFlowReturn handle_event(GstFenceInfer *self, GstEvent *event) {
-  if (GST_EVENT_TYPE(event) == GST_EVENT_CAPS) {
-    GstCaps *caps = nullptr;
-    gst_event_parse_caps(event, &caps);
-    if (!use_caps(self, caps)) {
-      gst_event_unref(event);
-      return GST_FLOW_NOT_NEGOTIATED;
-    }
-  }
-  gst_pad_push_event(self->srcpad, event);
-  return GST_FLOW_OK;
 }
 
 // Frames that we hold are frames that the pool's owner has to have more of. Where downstream has no pool the producer
@@ -353,10 +349,7 @@ static void raise_pool_minimum(GstQuery *query, guint held) {
 static bool answer_query(GstFenceInfer *self, GstQuery *query) {
   const gboolean answered = gst_pad_peer_query(self->srcpad, query);
   if (GST_QUERY_TYPE(query) != GST_QUERY_ALLOCATION) return answered;
-  GST_OBJECT_LOCK(self);
-  const guint held = self->state->settings.max_in_flight;
-  GST_OBJECT_UNLOCK(self);
-  raise_pool_minimum(query, held);
+  raise_pool_minimum(query, queueCapacity(settings_of(self)));
   // we read any stride and offset, but whole frames only; and wait for fences on behalf of all that comes after us
   for (const GType api : {GST_VIDEO_META_API_TYPE, GST_ZC_FENCE_META_API_TYPE})
     if (!gst_query_find_allocation_meta(query, api, nullptr)) gst_query_add_allocation_meta(query, api, nullptr);
@@ -372,37 +365,35 @@ static void gst_fence_infer_loop(gpointer data);
 
 static void open_queue(GstFenceInfer *self) {
   std::lock_guard lock(self->state->task_mutex);
-  self->state->cancel.reset();
-  self->state->queue.start();
+  self->state->queue->start();
   gst_pad_start_task(self->srcpad, gst_fence_infer_loop, self, nullptr);
 }
 
 static void close_queue(GstFenceInfer *self) {
   std::lock_guard lock(self->state->task_mutex);
-  self->state->queue.setFlushing();
-  self->state->cancel.cancel();
+  self->state->queue->setFlushing();
 }
 
 static void gst_fence_infer_loop(gpointer data) {
   auto *self = GST_FENCE_INFER(data);
   State *s = self->state;
-  const auto item = s->queue.pop();
+  auto item = s->queue->pop();
   if (!item) {
     std::lock_guard lock(s->task_mutex);
-    if (s->queue.closed()) gst_pad_pause_task(self->srcpad);
+    if (s->queue->closed()) gst_pad_pause_task(self->srcpad);
     return;
   }
   GstFlowReturn flow = GST_FLOW_OK;
   if (GST_IS_BUFFER(item->object)) {
-    flow = handle_buffer(self, *item);
-    s->queue.finishedBuffer();
+    flow = handle_buffer(self, std::move(*item));
+    s->queue->finishedBuffer();
   } else if (GST_IS_EVENT(item->object)) {
-    flow = handle_event(self, GST_EVENT_CAST(item->object));
+    gst_pad_push_event(self->srcpad, GST_EVENT_CAST(item->object));
   } else {
-    s->queue.answered(answer_query(self, GST_QUERY_CAST(item->object)));
+    s->queue->answered(answer_query(self, GST_QUERY_CAST(item->object)));
   }
   if (flow == GST_FLOW_EOS) { // the events go on: the end of the stream is one of them
-    const guint64 dropped = s->queue.endSegment();
+    const guint64 dropped = s->queue->endSegment();
     GST_DEBUG_OBJECT(self, "downstream takes no more of this segment");
     std::lock_guard lock(s->stats_mutex);
     s->stats.dropped += dropped;
@@ -411,7 +402,7 @@ static void gst_fence_infer_loop(gpointer data) {
     bool ends = false;
     {
       std::lock_guard lock(s->task_mutex);
-      ends = s->queue.setFlow(flow);
+      ends = s->queue->setFlow(flow);
       gst_pad_pause_task(self->srcpad); // does not wait: this is the task
     }
     if (ends) post_flow_error_once(self, flow);
@@ -423,7 +414,7 @@ static void gst_fence_infer_loop(gpointer data) {
 // Drops what waits; events that stay on a pad are kept for the next buffers where the stream goes on (flush).
 static void drop_queued(GstFenceInfer *self, bool goes_on) {
   State *s = self->state;
-  auto cleared = s->queue.clear();
+  auto cleared = s->queue->clear();
   {
     std::lock_guard lock(s->stats_mutex);
     s->stats.dropped += cleared.buffers;
@@ -432,27 +423,82 @@ static void drop_queued(GstFenceInfer *self, bool goes_on) {
     const GstEventType type = GST_EVENT_TYPE(event);
     if (goes_on && (gst_event_type_get_flags(type) & GST_EVENT_TYPE_STICKY) != 0 && type != GST_EVENT_SEGMENT &&
         type != GST_EVENT_EOS) {
-      GstCaps *caps = nullptr;
-      if (type == GST_EVENT_CAPS) gst_event_parse_caps(event, &caps);
-      if (caps == nullptr || use_caps(self, caps)) gst_pad_store_sticky_event(self->srcpad, event);
+      gst_pad_store_sticky_event(self->srcpad, event);
     }
     gst_event_unref(event);
   }
+  if (auto runner = runner_of(self); runner) runner->dropUnwanted(); // what was being worked on for the frames dropped
+  s->last.reset();
+}
+
+// What frames need that come from now on: again, where caps or model have changed. Null: said on the bus.
+static std::shared_ptr<const FrameSetup> setup_of(GstFenceInfer *self, const ModelRunner &runner) {
+  State *s = self->state;
+  auto model = runner.model();
+  if (s->setup && s->setup->model == model) return s->setup;
+  s->setup.reset();
+  auto setup = FrameSetup::create(std::move(model), *s->caps);
+  if (!setup)
+    post_error_once(self, GST_STREAM_ERROR, GST_STREAM_ERROR_FORMAT, setup.error());
+  else
+    s->setup = setup.take();
+  return s->setup;
+}
+
+static bool use_caps(GstFenceInfer *self, const GstCaps *caps) {
+  State *s = self->state;
+  s->setup.reset();
+  s->caps.reset();
+  auto parsed = parseFrameCaps(caps);
+  if (!parsed) {
+    post_error_once(self, GST_STREAM_ERROR, GST_STREAM_ERROR_FORMAT, parsed.error());
+    return false;
+  }
+  s->caps = parsed.take();
+  const auto runner = runner_of(self);
+  return runner && setup_of(self, *runner) != nullptr;
+}
+
+static bool look_at(GstFenceInfer *self, GstBuffer *buffer, const Settings &settings) {
+  State *s = self->state;
+  if (GST_BUFFER_FLAG_IS_SET(buffer, GST_BUFFER_FLAG_GAP)) return false; // nothing is in it
+  GstClockTime running_time = GST_CLOCK_TIME_NONE;
+  if (s->segment.format == GST_FORMAT_TIME && GST_BUFFER_PTS_IS_VALID(buffer))
+    running_time = gst_segment_to_running_time(&s->segment, GST_FORMAT_TIME, GST_BUFFER_PTS(buffer));
+  const auto verdict = s->skip.decide(running_time, settings.inference_interval, settings.qos);
+  if (verdict == SkipPolicy::Verdict::Late) GST_DEBUG_OBJECT(self, "too late to be looked at: %" GST_PTR_FORMAT, buffer);
+  return verdict == SkipPolicy::Verdict::Look;
 }
 
 static GstFlowReturn gst_fence_infer_chain(GstPad *pad, GstObject *parent, GstBuffer *buffer) {
   auto *self = GST_FENCE_INFER(parent);
-  if (!gst_pad_has_current_caps(pad)) {
+  State *s = self->state;
+  const auto runner = runner_of(self);
+  if (!gst_pad_has_current_caps(pad) || !s->caps) {
     gst_buffer_unref(buffer);
     post_error_once(self, GST_STREAM_ERROR, GST_STREAM_ERROR_FORMAT,
                     {"a frame came before its caps", 0, "Put a capsfilter with video/x-raw caps before fenceinfer"});
     return GST_FLOW_NOT_NEGOTIATED;
   }
-  GST_OBJECT_LOCK(self);
-  const std::chrono::milliseconds timeout(self->state->settings.fence_timeout);
-  GST_OBJECT_UNLOCK(self);
-  return self->state->queue.pushBuffer(buffer, std::make_shared<UntilReadable>(self->state->queue),
-                                       frameFences(buffer, Access::Read), timeout);
+  const Settings settings = settings_of(self);
+  s->queue->setWhenFull(settings.drop_policy);
+  if (!runner || !look_at(self, buffer, settings)) return s->queue->pushBuffer(buffer);
+  auto setup = setup_of(self, *runner);
+  if (setup == nullptr) {
+    gst_buffer_unref(buffer);
+    return GST_FLOW_NOT_NEGOTIATED;
+  }
+  FrameTask task;
+  task.decode = decodeOptions(settings, *setup->model);
+  task.keep_tensors = settings.output != OutputKind::RelationMeta || setup->model->decoder == nullptr;
+  task.objects = settings.region == InferenceRegion::Objects;
+  if (task.objects) task.object_classes = parseObjectClasses(settings.object_class);
+  task.on_fence_error = settings.on_fence_error;
+  task.fence_timeout = std::chrono::milliseconds(settings.fence_timeout);
+  task.setup = std::move(setup);
+  auto fences = frameFences(buffer, Access::Read);
+  auto job = std::make_shared<FrameJob>(buffer, std::move(task), s->queue, runner);
+  return s->queue->pushBuffer(buffer, std::move(job), std::move(fences), std::chrono::milliseconds(settings.fence_timeout));
 }
 
 static gboolean gst_fence_infer_sink_event(GstPad *pad, GstObject *parent, GstEvent *event) {
@@ -469,6 +515,8 @@ static gboolean gst_fence_infer_sink_event(GstPad *pad, GstObject *parent, GstEv
     const gboolean pushed = gst_pad_push_event(self->srcpad, event);
     const bool active = GST_PAD_MODE(self->srcpad) == GST_PAD_MODE_PUSH; // else there is no model to use the caps
     drop_queued(self, active);
+    s->skip.reset();
+    gst_segment_init(&s->segment, GST_FORMAT_UNDEFINED);
     if (active) open_queue(self);
     return pushed;
   }
@@ -478,15 +526,49 @@ static gboolean gst_fence_infer_sink_event(GstPad *pad, GstObject *parent, GstEv
     return gst_pad_event_default(pad, parent, event);
 
   const bool eos = GST_EVENT_TYPE(event) == GST_EVENT_EOS;
-  const GstFlowReturn flow = s->queue.pushEvent(event);
+  if (GST_EVENT_TYPE(event) == GST_EVENT_CAPS) {
+    GstCaps *caps = nullptr;
+    gst_event_parse_caps(event, &caps);
+    if (!use_caps(self, caps)) {
+      gst_event_unref(event);
+      return FALSE;
+    }
+  } else if (GST_EVENT_TYPE(event) == GST_EVENT_SEGMENT) {
+    gst_event_copy_segment(event, &s->segment);
+  } else if (eos) {
+    if (auto runner = runner_of(self); runner) runner->hurry();
+  }
+  const GstFlowReturn flow = s->queue->pushEvent(event);
   if (eos) post_flow_error_once(self, flow);
   return flow == GST_FLOW_OK;
+}
+
+// Downstream's caps that we can read, with those of the model's tensor before them where they are asked for.
+static gboolean answer_caps(GstFenceInfer *self, GstQuery *query) {
+  if (!gst_pad_proxy_query_caps(self->sinkpad, query)) return FALSE;
+  const Layout layout = settings_of(self).layout;
+  const auto runner = runner_of(self);
+  if (!runner || layout == Layout::Frame || (layout == Layout::Auto && !endsUnseen(self->srcpad))) return TRUE;
+  GstCaps *tensor = tensorCaps(*runner->model());
+  if (tensor == nullptr) return TRUE;
+  // what upstream can make is all we take then, because elements that can also pass frames on as they are do so
+  GstCaps *upstream = gst_pad_peer_query_caps(self->sinkpad, tensor);
+  const bool can = upstream != nullptr && !gst_caps_is_empty(upstream);
+  gst_clear_caps(&upstream);
+  GstCaps *possible = nullptr;
+  gst_query_parse_caps_result(query, &possible);
+  GstCaps *result = preferTensor(gst_caps_copy(possible), tensor, can);
+  gst_query_set_caps_result(query, result);
+  gst_caps_unref(result);
+  gst_caps_unref(tensor);
+  return TRUE;
 }
 
 static gboolean gst_fence_infer_sink_query(GstPad *pad, GstObject *parent, GstQuery *query) {
   auto *self = GST_FENCE_INFER(parent);
   if ((gst_query_type_get_flags(GST_QUERY_TYPE(query)) & GST_QUERY_TYPE_SERIALIZED) != 0)
-    return self->state->queue.pushQuery(query);
+    return self->state->queue->pushQuery(query);
+  if (GST_QUERY_TYPE(query) == GST_QUERY_CAPS) return answer_caps(self, query);
   return gst_pad_query_default(pad, parent, query);
 }
 
@@ -509,7 +591,12 @@ static gboolean gst_fence_infer_src_event(GstPad *pad, GstObject *parent, GstEve
   // a downstream that was missing is there now
   if (GST_EVENT_TYPE(event) == GST_EVENT_RECONFIGURE) {
     std::lock_guard lock(self->state->task_mutex);
-    if (self->state->queue.restart()) gst_pad_start_task(self->srcpad, gst_fence_infer_loop, self, nullptr);
+    if (self->state->queue->restart()) gst_pad_start_task(self->srcpad, gst_fence_infer_loop, self, nullptr);
+  } else if (GST_EVENT_TYPE(event) == GST_EVENT_QOS) {
+    GstClockTimeDiff diff = 0;
+    GstClockTime timestamp = GST_CLOCK_TIME_NONE;
+    gst_event_parse_qos(event, nullptr, nullptr, &diff, &timestamp);
+    self->state->skip.report(diff, timestamp);
   }
   return gst_pad_event_default(pad, parent, event);
 }
@@ -531,9 +618,7 @@ static gboolean gst_fence_infer_src_query(GstPad *pad, GstObject *parent, GstQue
                                            GST_VIDEO_INFO_FPS_N(&parsed->info));
     gst_caps_unref(caps);
   }
-  GST_OBJECT_LOCK(self);
-  const guint held = self->state->settings.max_in_flight;
-  GST_OBJECT_UNLOCK(self);
+  const guint held = queueCapacity(settings_of(self));
   guint64 own = duration;
   {
     std::lock_guard lock(self->state->stats_mutex);
@@ -551,7 +636,7 @@ static gboolean gst_fence_infer_src_query(GstPad *pad, GstObject *parent, GstQue
 static gboolean gst_fence_infer_sink_activate_mode(GstPad *, GstObject *parent, GstPadMode mode, gboolean active) {
   auto *self = GST_FENCE_INFER(parent);
   if (mode != GST_PAD_MODE_PUSH) return FALSE;
-  if (!active) self->state->queue.setFlushing(); // wakes the streaming thread, whose lock is taken next
+  if (!active) self->state->queue->setFlushing(); // wakes the streaming thread, whose lock is taken next
   return TRUE;
 }
 
@@ -584,44 +669,135 @@ static void post_load_error(GstFenceInfer *self, const LoadError &failure) {
 
 static bool load_model(GstFenceInfer *self) {
   State *s = self->state;
-  GST_OBJECT_LOCK(self);
-  const Settings settings = s->settings;
-  GST_OBJECT_UNLOCK(self);
-  if (settings.model_file.empty()) {
-    GST_ELEMENT_ERROR(self, RESOURCE, NOT_FOUND, ("model-file is not set. Set it to an ONNX file"), (nullptr));
+  const Settings settings = settings_of(self);
+  auto options = modelOptions(settings);
+  if (!options) {
+    const std::string text = options.error().message();
+    if (settings.model_file.empty())
+      GST_ELEMENT_ERROR(self, RESOURCE, NOT_FOUND, ("%s", text.c_str()), (nullptr));
+    else
+      GST_ELEMENT_ERROR(self, LIBRARY, SETTINGS, ("%s", text.c_str()), (nullptr));
     return false;
   }
-  LoadResult loaded = loadOnnxEngine(settings.model_file, {settings.intra_threads});
-  if (loaded.engine == nullptr) {
-    post_load_error(self, loaded.failure);
+  auto acquired = acquireRunner(settings.model_instance_id, *options, runnerOptions(settings));
+  if (acquired.runner == nullptr) {
+    post_load_error(self, acquired.failure);
     return false;
   }
-  std::optional<ResizeMode> resize;
-  if (settings.resize != RESIZE_AUTO)
-    resize = settings.resize == RESIZE_STRETCH ? ResizeMode::Stretch : ResizeMode::Letterbox;
-  auto inference = Inference::create(
-      std::move(loaded.engine), settings.decoder == DECODER_AUTO ? DecoderKind::Auto : DecoderKind::BlazeFace, resize);
-  if (!inference) {
-    GST_ELEMENT_ERROR(self, LIBRARY, SETTINGS,
-                      ("model file %s: %s", settings.model_file.c_str(), inference.error().message().c_str()),
-                      (nullptr));
-    return false;
+  GST_INFO_OBJECT(self, "%s", describe(*acquired.runner->model()).c_str());
+  {
+    std::lock_guard lock(s->model_mutex);
+    s->runner = std::move(acquired.runner);
   }
-  s->inference = inference.take();
-  GST_INFO_OBJECT(self, "%s: %s, decoder %s, picture %dx%d", settings.model_file.c_str(),
-                  s->inference->engine().name().c_str(), s->inference->decoder().name(), s->inference->plan().width,
-                  s->inference->plan().height);
 
-  s->queue.setCapacity(settings.max_in_flight);
+  s->queue->setCapacity(queueCapacity(settings));
   s->frame = 0;
   s->warned_of_fence = false;
+  s->stats_posted = g_get_monotonic_time();
+  s->last.reset();
+  s->caps.reset();
+  s->setup.reset();
+  s->skip.reset();
+  gst_segment_init(&s->segment, GST_FORMAT_UNDEFINED);
   GST_OBJECT_LOCK(self);
   s->error_posted = false;
   GST_OBJECT_UNLOCK(self);
   std::lock_guard lock(s->stats_mutex);
   s->stats = {};
+  s->dropped_before = s->queue->droppedByPolicy();
   s->latency_ns = s->latency_reported_ns = 0;
   return true;
+}
+
+static void unload_model(GstFenceInfer *self) {
+  State *s = self->state;
+  std::shared_ptr<ModelRunner> runner;
+  {
+    std::lock_guard lock(s->model_mutex);
+    runner.swap(s->runner);
+    ++s->loads; // what is still being loaded comes too late
+  }
+  s->setup.reset();
+  s->last.reset();
+  s->last_setup.reset();
+} // the runner ends here, if nobody shares it
+
+// --- another model while frames flow
+
+struct Swap {
+  guint64 number = 0; // of the request
+  Settings settings;
+};
+
+static void post_swap(GstFenceInfer *self, const std::string &file, const std::string &previous,
+                      const std::string &error) {
+  GstStructure *told = gst_structure_new(
+      "fenceinfer-model", "model-file", G_TYPE_STRING, file.c_str(), "previous", G_TYPE_STRING, previous.c_str(),
+      "success", G_TYPE_BOOLEAN, error.empty(), "error", G_TYPE_STRING, error.empty() ? nullptr : error.c_str(), nullptr);
+  gst_element_post_message(GST_ELEMENT(self), gst_message_new_element(GST_OBJECT(self), told));
+  if (!error.empty())
+    GST_ELEMENT_WARNING(self, LIBRARY, SETTINGS, ("model-file stays %s: %s", previous.c_str(), error.c_str()), (nullptr));
+}
+
+// Why the model cannot take over for the frames that come now; empty where it can.
+static std::string unfit(GstFenceInfer *self, const std::shared_ptr<const Model> &model) {
+  GstCaps *caps = gst_pad_get_current_caps(self->sinkpad);
+  if (caps == nullptr) return {};
+  auto parsed = parseFrameCaps(caps);
+  gst_caps_unref(caps);
+  if (!parsed) return parsed.error().message();
+  auto setup = FrameSetup::create(model, *parsed);
+  return setup ? std::string() : setup.error().message();
+}
+
+// In a thread of its own.
+static void swap_model(GstElement *element, gpointer data) {
+  auto *self = GST_FENCE_INFER(element);
+  State *s = self->state;
+  const Swap &swap = *static_cast<Swap *>(data);
+  std::string error;
+  LoadedModel loaded;
+  auto options = modelOptions(swap.settings);
+  if (!options)
+    error = options.error().message();
+  else if (loaded = loadModel(*options); loaded.model == nullptr)
+    error = loaded.failure.error.message();
+  else
+    error = unfit(self, loaded.model);
+
+  const std::string &file = swap.settings.model_file;
+  std::string previous;
+  {
+    std::lock_guard lock(s->model_mutex);
+    if (s->loads != swap.number || s->runner == nullptr) {
+      GST_DEBUG_OBJECT(self, "%s: loaded too late", file.c_str());
+      return;
+    }
+    previous = s->runner->model()->file;
+    if (error.empty()) s->runner->setModel(loaded.model, *options);
+  }
+  if (error.empty()) {
+    GST_INFO_OBJECT(self, "%s", describe(*loaded.model).c_str());
+    gst_pad_push_event(self->sinkpad, gst_event_new_reconfigure()); // its tensor may be another
+  } else {
+    GST_OBJECT_LOCK(self);
+    if (s->settings.model_file == file) s->settings.model_file = previous;
+    GST_OBJECT_UNLOCK(self);
+  }
+  post_swap(self, file, previous, error);
+}
+
+// For the model file that the settings name by now; nothing where none is loaded yet: it will be on the way to PAUSED.
+static void request_swap(GstFenceInfer *self) {
+  auto swap = std::make_unique<Swap>();
+  {
+    std::lock_guard lock(self->state->model_mutex);
+    if (self->state->runner == nullptr) return;
+    swap->number = ++self->state->loads;
+  }
+  swap->settings = settings_of(self);
+  gst_element_call_async(GST_ELEMENT(self), swap_model, swap.release(),
+                         [](gpointer data) { delete static_cast<Swap *>(data); });
 }
 
 static GstStateChangeReturn gst_fence_infer_change_state(GstElement *element, GstStateChange transition) {
@@ -631,7 +807,10 @@ static GstStateChangeReturn gst_fence_infer_change_state(GstElement *element, Gs
       GST_ELEMENT_CLASS(gst_fence_infer_parent_class)->change_state(element, transition);
   const bool stopped = transition == GST_STATE_CHANGE_PAUSED_TO_READY;
   const bool failed = transition == GST_STATE_CHANGE_READY_TO_PAUSED && result == GST_STATE_CHANGE_FAILURE;
-  if (stopped || failed) self->state->inference.reset();
+  if (stopped || failed)
+    unload_model(self);
+  else if (transition == GST_STATE_CHANGE_READY_TO_PAUSED && runner_of(self)->model()->file != settings_of(self).model_file)
+    request_swap(self); // it was set while the other was being loaded
   return result;
 }
 
@@ -639,66 +818,20 @@ static GstStateChangeReturn gst_fence_infer_change_state(GstElement *element, Gs
 
 static void gst_fence_infer_set_property(GObject *object, guint id, const GValue *value, GParamSpec *pspec) {
   auto *self = GST_FENCE_INFER(object);
-  bool refused = false;
   GST_OBJECT_LOCK(self);
-  Settings &settings = self->state->settings;
-  // going up counts as up: the model is being loaded then
-  const bool running = GST_STATE(self) > GST_STATE_READY ||
-                       (GST_STATE_PENDING(self) != GST_STATE_VOID_PENDING && GST_STATE_PENDING(self) > GST_STATE_READY);
-  switch (id) {
-  case PROP_MODEL_FILE:
-    if (running) {
-      refused = true;
-      break;
-    }
-    settings.model_file = g_value_get_string(value) != nullptr ? g_value_get_string(value) : "";
-    break;
-  case PROP_DECODER: settings.decoder = g_value_get_enum(value); break;
-  case PROP_THRESHOLD: settings.decode.threshold = g_value_get_float(value); break;
-  case PROP_IOU_THRESHOLD: settings.decode.iou_threshold = g_value_get_float(value); break;
-  case PROP_MAX_DETECTIONS: settings.decode.max_detections = g_value_get_int(value); break;
-  case PROP_RESIZE_MODE: settings.resize = g_value_get_enum(value); break;
-  case PROP_MAX_IN_FLIGHT: settings.max_in_flight = g_value_get_uint(value); break;
-  case PROP_INTRA_THREADS: settings.intra_threads = g_value_get_int(value); break;
-  case PROP_MESSAGE_RESULTS: settings.message_results = g_value_get_boolean(value); break;
-  case PROP_FENCE_TIMEOUT: settings.fence_timeout = g_value_get_uint(value); break;
-  case PROP_ON_FENCE_ERROR: settings.on_fence_error = static_cast<GstZcOnFenceError>(g_value_get_enum(value)); break;
-  default: G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
-  }
-  const std::string current = settings.model_file;
+  const bool known = setSetting(self->state->settings, id, value);
   GST_OBJECT_UNLOCK(self);
-  if (refused)
-    GST_ELEMENT_WARNING(self, LIBRARY, SETTINGS,
-                        ("model-file stays %s: it can be changed in the states NULL and READY only", current.c_str()),
-                        (nullptr));
+  if (!known) G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
+  if (id == modelFileId()) request_swap(self);
 }
 
 static void gst_fence_infer_get_property(GObject *object, guint id, GValue *value, GParamSpec *pspec) {
   auto *self = GST_FENCE_INFER(object);
-  if (id == PROP_STATS) {
-    std::lock_guard lock(self->state->stats_mutex);
-    g_value_take_boxed(value, self->state->stats.structure());
+  if (id == stats_property) {
+    g_value_take_boxed(value, stats_structure(self));
     return;
   }
-  GST_OBJECT_LOCK(self);
-  const Settings &settings = self->state->settings;
-  switch (id) {
-  case PROP_MODEL_FILE:
-    g_value_set_string(value, settings.model_file.empty() ? nullptr : settings.model_file.c_str());
-    break;
-  case PROP_DECODER: g_value_set_enum(value, settings.decoder); break;
-  case PROP_THRESHOLD: g_value_set_float(value, settings.decode.threshold); break;
-  case PROP_IOU_THRESHOLD: g_value_set_float(value, settings.decode.iou_threshold); break;
-  case PROP_MAX_DETECTIONS: g_value_set_int(value, settings.decode.max_detections); break;
-  case PROP_RESIZE_MODE: g_value_set_enum(value, settings.resize); break;
-  case PROP_MAX_IN_FLIGHT: g_value_set_uint(value, settings.max_in_flight); break;
-  case PROP_INTRA_THREADS: g_value_set_int(value, settings.intra_threads); break;
-  case PROP_MESSAGE_RESULTS: g_value_set_boolean(value, settings.message_results); break;
-  case PROP_FENCE_TIMEOUT: g_value_set_uint(value, settings.fence_timeout); break;
-  case PROP_ON_FENCE_ERROR: g_value_set_enum(value, settings.on_fence_error); break;
-  default: G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
-  }
-  GST_OBJECT_UNLOCK(self);
+  if (!getSetting(settings_of(self), id, value)) G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
 }
 
 // --- type
@@ -731,37 +864,11 @@ static void gst_fence_infer_class_init(GstFenceInferClass *klass) {
   object->finalize = gst_fence_infer_finalize;
   element->change_state = gst_fence_infer_change_state;
 
-  const auto ready = static_cast<GParamFlags>(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY);
-  const auto playing = static_cast<GParamFlags>(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_PLAYING);
-  const auto install = [object](guint id, GParamSpec *spec) { g_object_class_install_property(object, id, spec); };
-  install(PROP_MODEL_FILE, g_param_spec_string("model-file", "Model file", "ONNX file of the model", nullptr, ready));
-  install(PROP_DECODER, g_param_spec_enum("decoder", "Decoder", "What makes objects of the model's outputs",
-                                          decoder_get_type(), DECODER_AUTO, ready));
-  install(PROP_THRESHOLD, g_param_spec_float("threshold", "Threshold", "Objects with a lower score are left out", 0, 1,
-                                             kThreshold, playing));
-  install(PROP_IOU_THRESHOLD,
-          g_param_spec_float("iou-threshold", "IoU threshold",
-                             "Boxes that overlap by more (intersection over union) are the same object", 0, 1,
-                             kIouThreshold, playing));
-  install(PROP_MAX_DETECTIONS,
-          g_param_spec_int("max-detections", "Maximum detections", "The best so many objects of a frame are kept", 1,
-                           G_MAXINT, kMaxDetections, playing));
-  install(PROP_RESIZE_MODE, g_param_spec_enum("resize-mode", "Resize mode", "How a frame gets the model's input size",
-                                              resize_get_type(), RESIZE_AUTO, ready));
-  install(PROP_MAX_IN_FLIGHT,
-          g_param_spec_uint("max-in-flight", "Maximum in flight", "Frames held at a time; then upstream waits", 1, 64,
-                            kMaxInFlight, ready));
-  install(PROP_INTRA_THREADS,
-          g_param_spec_int("intra-threads", "Threads of a run", "CPU threads that share the work of one frame", 1, 256,
-                           kIntraThreads, ready));
-  install(PROP_MESSAGE_RESULTS,
-          g_param_spec_boolean("message-results", "Message results",
-                               "Post an element message fenceinfer-result for each frame", FALSE, playing));
-  install(PROP_FENCE_TIMEOUT, fenceTimeoutSpec());
-  install(PROP_ON_FENCE_ERROR, onFenceErrorSpec());
-  install(PROP_STATS,
-          g_param_spec_boxed("stats", "Statistics", "Counts and times (ns) since the element went to PAUSED",
-                             GST_TYPE_STRUCTURE, static_cast<GParamFlags>(G_PARAM_READABLE | G_PARAM_STATIC_STRINGS)));
+  stats_property = installSettings(object) + 1;
+  g_object_class_install_property(
+      object, stats_property,
+      g_param_spec_boxed("stats", "Statistics", "Counts and times (us) since the element went to PAUSED",
+                         GST_TYPE_STRUCTURE, static_cast<GParamFlags>(G_PARAM_READABLE | G_PARAM_STATIC_STRINGS)));
 
   GstCaps *caps = template_caps();
   gst_element_class_add_pad_template(element, gst_pad_template_new("sink", GST_PAD_SINK, GST_PAD_ALWAYS, caps));
@@ -770,9 +877,7 @@ static void gst_fence_infer_class_init(GstFenceInferClass *klass) {
   gst_element_class_set_static_metadata(element, "Inference on frames in place", "Filter/Analyzer/Video",
                                         "Runs an ONNX model on frames where they lie and attaches what it found",
                                         "gst-zerocopy");
-  gst_type_mark_as_plugin_api(decoder_get_type(), static_cast<GstPluginAPIFlags>(0));
-  gst_type_mark_as_plugin_api(resize_get_type(), static_cast<GstPluginAPIFlags>(0));
-  gst_type_mark_as_plugin_api(GST_TYPE_ZC_ON_FENCE_ERROR, static_cast<GstPluginAPIFlags>(0));
+  for (const GType type : settingTypes()) gst_type_mark_as_plugin_api(type, static_cast<GstPluginAPIFlags>(0));
 }
 
 static void gst_fence_infer_init(GstFenceInfer *self) {

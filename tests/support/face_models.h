@@ -79,25 +79,37 @@ inline OnnxModel channelMeans(int side, const std::array<EncodedFace, 3> &faces,
   return model;
 }
 
-// As constantFaces(), after `steps` products of 256x256 matrices (some ms each), whose result weighs nothing.
+// As constantFaces(), after products of 256x256 matrices (some ms each), whose result weighs nothing: as many as `steps`
+// times the absolute mean of the input, rounded up. An input of zeros takes none, so that loading such a model is quick.
 inline OnnxModel slowFaces(const std::vector<EncodedFace> &faces, float raw_score, int steps) {
   constexpr int64_t n = 256;
   std::vector<float> identity(n * n, 0.0f), scores(512, -100.0f);
   for (size_t i = 0; i < n; ++i) identity[i * n + i] = 1.0f;
   for (const EncodedFace &face : faces) scores[static_cast<size_t>(face.anchor)] = raw_score;
+  OnnxModel step; // of a Loop: its number, whether to go on, what it works on
+  step.input("number", kOnnxInt64, {})
+      .input("go on", kOnnxBool, {})
+      .input("before", kOnnxFloat, {3 * n, n})
+      .node("Identity", {"go on"}, "go on still")
+      .node("MatMul", {"before", "identity"}, "after")
+      .output("go on still", kOnnxBool, {})
+      .output("after", kOnnxFloat, {3 * n, n});
   OnnxModel model = faceFrame(n, faces);
   model.constant("rows", {2}, std::vector<int64_t>{3 * n, n})
       .constant("identity", {n, n}, identity)
-      .node("Reshape", {"image", "rows"}, "step 0");
-  for (int i = 0; i < steps; ++i)
-    model.node("MatMul", {"step " + std::to_string(i), "identity"}, "step " + std::to_string(i + 1));
-  model.constant("zero", {1}, std::vector<float>{0.0f})
+      .constant("steps", {}, std::vector<float>{static_cast<float>(steps)})
+      .constant("zero", {}, std::vector<float>{0.0f})
       .constant("fine scores", {1, 512, 1}, scores)
-      .node("ReduceMean", {"step " + std::to_string(steps)}, "mean", {{"axes", {0, 1}}})
+      .node("Reshape", {"image", "rows"}, "first")
+      .node("ReduceMean", {"image"}, "image's mean", {OnnxAttribute::integer("keepdims", 0)})
+      .node("Abs", {"image's mean"}, "weight")
+      .node("Mul", {"weight", "steps"}, "weighted")
+      .node("Ceil", {"weighted"}, "rounded")
+      .node("Cast", {"rounded"}, "times", {OnnxAttribute::integer("to", kOnnxInt64)})
+      .node("Loop", {"times", "", "first"}, "last", {OnnxAttribute::body("body", step.graph())})
+      .node("ReduceMean", {"last"}, "mean", {OnnxAttribute::integer("keepdims", 0)})
       .node("Mul", {"mean", "zero"}, "nothing")
-      .constant("scalar", {1}, std::vector<int64_t>{1})
-      .node("Reshape", {"nothing", "scalar"}, "nothing more")
-      .node("Add", {"fine scores", "nothing more"}, "scores:0");
+      .node("Add", {"fine scores", "nothing"}, "scores:0");
   return model;
 }
 

@@ -52,6 +52,7 @@ enum OnnxType {
   kOnnxInt32 = 6,
   kOnnxInt64 = 7,
   kOnnxString = 8,
+  kOnnxBool = 9,
   kOnnxFloat16 = 10
 };
 
@@ -78,6 +79,10 @@ struct OnnxAttribute {
   }
   static OnnxAttribute text(const std::string &name, const std::string &value) {
     return OnnxAttribute(Message().bytes(1, name).bytes(4, value).number(20, 3)); // s, STRING
+  }
+  // OnnxModel::graph() of the body of a Loop or an If
+  static OnnxAttribute body(const std::string &name, const Message &graph) {
+    return OnnxAttribute(Message().bytes(1, name).message(6, graph).number(20, 5)); // g, GRAPH
   }
   Message proto;
 
@@ -152,13 +157,15 @@ public:
     return *this;
   }
 
+  Message graph() const {
+    Message graph = graph_;
+    return graph.bytes(2, "test"); // GraphProto.name
+  }
   std::string serialize() const {
     Message opset;
     opset.bytes(1, "").number(2, opset_); // OperatorSetIdProto.domain, version
-    Message graph = graph_;
-    graph.bytes(2, "test"); // GraphProto.name
     Message model;
-    model.number(1, 8).message(7, graph).message(8, opset); // ModelProto.ir_version, graph, opset_import
+    model.number(1, 8).message(7, graph()).message(8, opset); // ModelProto.ir_version, graph, opset_import
     return model.data() + metadata_.data();                 // the fields of a message may come in any order
   }
   void save(const std::string &path) const {

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "gst/infer/stream/frame_job.h"
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "gst/infer/engine/not_a_number.h"
+#include "gst/infer/output/findings_meta.h"
+#include "gst/infer/preprocess/direct.h"
+#include "gst/zerocopy/frame_fence.h"
+
+namespace gstzc::infer {
+
+using Clock = FrameQueue::Clock;
+
+// What the runner sees of the frame: one of its pictures, in one round.
+class FrameJob::RegionPicture : public Picture {
+public:
+  RegionPicture(std::shared_ptr<FrameJob> job, unsigned round, size_t index)
+      : job_(std::move(job)), round_(round), index_(index) {}
+  bool wanted() const override { return job_->wanted(round_); }
+  Result<Filled> fill(void *tensor, const void **elsewhere) override {
+    return job_->fill(round_, index_, tensor, elsewhere);
+  }
+  void finished(Result<Outputs> outputs, const Times &times) override {
+    job_->finished(round_, index_, std::move(outputs), times);
+  }
+
+private:
+  const std::shared_ptr<FrameJob> job_;
+  const unsigned round_;
+  const size_t index_;
+};
+
+FrameJob::FrameJob(GstBuffer *buffer, FrameTask task, std::shared_ptr<FrameQueue> queue,
+                   std::weak_ptr<ModelRunner> runner)
+    : task_(std::move(task)), queue_(std::move(queue)), runner_(std::move(runner)), arrival_(Clock::now()),
+      buffer_(gst_buffer_ref(buffer)) {}
+
+FrameJob::~FrameJob() {
+  mapped_.reset();
+  gst_clear_buffer(&buffer_);
+}
+
+bool FrameJob::giveUp() {
+  State waiting = State::Waiting;
+  return state_.compare_exchange_strong(waiting, State::GivenUp);
+}
+
+void FrameJob::abandoned() { state_ = State::GivenUp; }
+
+void FrameJob::start(const FrameQueue::FenceEnd &end) {
+  verdict_ = end.result ? judgeFence(*end.result, task_.on_fence_error, end.timeout)
+                        : judgeFence(end.result.error(), task_.on_fence_error);
+  const auto runner = runner_.lock();
+  if (verdict_.fate != FrameFate::Use || !runner) {
+    complete();
+    return;
+  }
+  size_t pictures = 0;
+  const unsigned round = round_;
+  {
+    std::lock_guard lock(mutex_);
+    targets_.clear();
+    if (task_.objects) {
+      for (const RegionObject &object : objectsOf(buffer_, task_.object_classes))
+        targets_.push_back({object.id, object.region});
+    } else {
+      targets_.push_back({});
+    }
+    pictures = unfilled_ = unfinished_ = targets_.size();
+    result_ = {};
+    result_.pictures.resize(pictures);
+    for (size_t i = 0; i < pictures; ++i) result_.pictures[i].object = targets_[i].object;
+    error_.reset();
+  }
+  if (pictures == 0) complete();
+  for (size_t i = 0; i < pictures; ++i)
+    runner->submit(task_.setup->model, std::make_shared<RegionPicture>(shared_from_this(), round, i));
+}
+
+Result<Picture::Filled> FrameJob::fill(unsigned round, size_t index, void *tensor, const void **elsewhere) {
+  State waiting = State::Waiting;
+  if (!wanted(round) || (!state_.compare_exchange_strong(waiting, State::Working) && waiting != State::Working))
+    return Picture::Filled::NotYet;
+  {
+    std::unique_lock lock(mutex_);
+    if (!wanted(round)) return Picture::Filled::NotYet;
+    if (!mapped_) {
+      // The frame may have lain in the queue for long, and the kernel, once it is told of a read, waits for whoever
+      // writes into the memory by then, without a deadline that we could set. So nobody reads who has not looked.
+      auto fences = frameFences(buffer_, Access::Read);
+      if (!fences || !fences->none()) {
+        ++round_;
+        state_ = State::Waiting;
+        lock.unlock();
+        queue_->waitAgain(this, std::move(fences), task_.fence_timeout);
+        return Picture::Filled::NotYet;
+      }
+      if (auto mapped = mapFrame(); !mapped) return mapped.error();
+    }
+  }
+  // from here on the mapping stays: this picture is one of the unfilled
+  auto filled = prepare(index, tensor, elsewhere);
+  std::lock_guard lock(mutex_);
+  if (--unfilled_ == 0 && (!filled || *filled == Picture::Filled::Yes)) mapped_.reset(); // no longer needed
+  return filled;
+}
+
+Status FrameJob::mapFrame() {
+  auto layout = frameLayout(buffer_, task_.setup->caps);
+  if (!layout) return layout.error();
+  auto mapped = MappedFrame::map(buffer_, *layout, task_.setup->whole.planes(), *MappingCache::process());
+  if (!mapped) return mapped.error();
+  mapped_.emplace(mapped.take());
+  return Nothing{};
+}
+
+Result<Picture::Filled> FrameJob::prepare(size_t index, void *tensor, const void **elsewhere) {
+  const FrameSetup &setup = *task_.setup;
+  const FramePlanes &planes = mapped_->planes();
+  if (const auto &region = targets_[index].region; region) {
+    auto preprocessor =
+        Preprocessor::create(setup.caps.info, setup.model->plan, setup.model->preprocess, *region);
+    if (!preprocessor) return preprocessor.error();
+    preprocessor->run(planes, tensor);
+    return Picture::Filled::Yes;
+  }
+  if (!setup.is_tensor) {
+    setup.whole.run(planes, tensor);
+    return Picture::Filled::Yes;
+  }
+  const void *packed = packedTensor(planes, setup.caps.info, setup.model->plan);
+  if (packed != nullptr && elsewhere != nullptr) {
+    *elsewhere = packed;
+    std::lock_guard lock(mutex_);
+    result_.pictures[index].in_place = true;
+    return Picture::Filled::Elsewhere;
+  }
+  if (packed != nullptr)
+    std::memcpy(tensor, packed, setup.model->plan.bytes());
+  else
+    setup.whole.run(planes, tensor);
+  std::lock_guard lock(mutex_);
+  ++result_.copies;
+  result_.bytes_copied += setup.model->plan.bytes();
+  return Picture::Filled::Yes;
+}
+
+void FrameJob::finished(unsigned round, size_t index, Result<Outputs> outputs, const Picture::Times &times) {
+  if (round != round_) return;
+  const Model &model = *task_.setup->model;
+  FrameFindings findings;
+  std::optional<Error> error;
+  const auto start = Clock::now();
+  if (!outputs) {
+    error = outputs.error();
+  } else if (model.decoder != nullptr && wanted(round)) {
+    try {
+      auto found = decode(index, *outputs);
+      if (found)
+        findings = found.take();
+      else
+        error = found.error();
+    } catch (const std::bad_alloc &) {
+      error = Error{"decoding the model's outputs", ENOMEM, "Give the process more memory"};
+    }
+  }
+  const auto decoded = Clock::now() - start;
+  bool last = false;
+  {
+    std::lock_guard lock(mutex_);
+    result_.pictures[index].times = times;
+    result_.pictures[index].decode = decoded;
+    if (error) {
+      if (!error_) error_ = std::move(error);
+    } else {
+      PictureResult &picture = result_.pictures[index];
+      picture.findings = std::move(findings);
+      if (task_.keep_tensors) picture.tensors = outputs.take();
+    }
+    last = --unfinished_ == 0;
+    if (last) result_.took = Clock::now() - arrival_;
+  }
+  if (last) complete();
+}
+
+Result<FrameFindings> FrameJob::decode(size_t index, const Outputs &outputs) const {
+  const FrameSetup &setup = *task_.setup;
+  const Model &model = *setup.model;
+  if (auto bad = firstNotANumber(outputs); bad)
+    return Error{"model file " + model.file + ": output " + model.engine->outputs()[*bad].describe() +
+                     " has values that are not numbers (NaN)",
+                 0, "Check mean, scale and the model's precision"};
+  auto found = model.decoder->decode(outputs, task_.decode);
+  if (!found) return found.error();
+  const auto &region = targets_[index].region;
+  const Mapping mapping =
+      region ? mapTensorToFrame(model.plan, *region, model.preprocess.resize) : setup.whole.mapping();
+  return toFrame(*found, model.labels, model.plan, mapping, setup.caps.width(), setup.caps.height(),
+                 region);
+}
+
+void FrameJob::complete() {
+  {
+    std::lock_guard lock(mutex_);
+    mapped_.reset();
+    gst_clear_buffer(&buffer_); // else the one who takes the frame from the queue could not write to it
+  }
+  State working = state_;
+  while (working != State::GivenUp && !state_.compare_exchange_weak(working, State::Done)) {}
+  queue_->done(this);
+}
+
+Result<FrameResult> FrameJob::takeResult() {
+  std::lock_guard lock(mutex_);
+  if (error_) return *error_;
+  return std::move(result_);
+}
+
+} // namespace gstzc::infer

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "gst/infer/stream/frame_setup.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <new>
+#include <string>
+#include <utility>
+
+#include "gst/infer/preprocess/direct.h"
+
+namespace gstzc::infer {
+
+Status checkReadable(const FrameCaps &caps) {
+  if (!caps.linear()) {
+    gchar *name = gst_video_dma_drm_fourcc_to_string(caps.fourcc, caps.modifier);
+    const std::string format = name != nullptr ? name : "an unknown format";
+    g_free(name);
+    return Error{"frames in the tiled layout " + format + " cannot be read by the CPU", 0,
+                 "Ask the producer for the linear layout: drm-format without a modifier, such as drm-format=" +
+                     format.substr(0, format.find(':'))};
+  }
+  const GstVideoFormat format = GST_VIDEO_INFO_FORMAT(&caps.info);
+  const auto formats = readableFormats();
+  if (std::find(formats.begin(), formats.end(), format) != formats.end()) return Nothing{};
+  gchar *name = caps.drm_notation ? gst_video_dma_drm_fourcc_to_string(caps.fourcc, caps.modifier) : nullptr;
+  const std::string shown = name != nullptr ? name : gst_video_format_to_string(format);
+  g_free(name);
+  return Error{"frames in format " + shown + " are not read", 0,
+               "Convert them to NV12, RGB or BGRx first; gst-inspect-1.0 fenceinfer lists all formats"};
+}
+
+Result<std::shared_ptr<const FrameSetup>> FrameSetup::create(std::shared_ptr<const Model> model,
+                                                             const FrameCaps &caps) {
+  try {
+    if (auto readable = checkReadable(caps); !readable) return readable.error();
+    auto preprocessor = Preprocessor::create(caps.info, model->plan, model->preprocess);
+    if (!preprocessor) return preprocessor.error();
+    const bool is_tensor = isTensor(caps.info, model->plan, model->preprocess);
+    return std::shared_ptr<const FrameSetup>(
+        new FrameSetup{std::move(model), caps, preprocessor.take(), is_tensor});
+  } catch (const std::bad_alloc &) { // the callers are C functions that no exception may pass through
+    return Error{"preparing for the caps", ENOMEM, "Use a model with smaller tensors, or give the process more memory"};
+  }
+}
+
+} // namespace gstzc::infer

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Which frames the model looks at, which ones are dropped, and in which order they leave.
+#include "tests/elements/infer/fixture.h"
+
+#include <atomic>
+#include <thread>
+
+#include "gst/zerocopy/gstzcinferencemeta.h"
+
+namespace gstzc::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr const char *kCaps = "video/x-raw,format=RGB,width=128,height=128,framerate=30/1";
+
+class Flow : public FenceInferTest {
+protected:
+  std::string fast() { return save(constantFaces(128, {kMiddleFace}, 3.0f), "fast.onnx"); }
+  // About a second a frame: long enough that frames pile up, short enough to wait for.
+  std::string slow() { return save(slowFaces({kMiddleFace}, 3.0f, 800), "slow.onnx"); }
+  // Does not end by itself in the time of a test.
+  std::string endless() { return save(slowFaces({kMiddleFace}, 3.0f, 6000), "endless.onnx"); }
+
+  GstFlowReturn push(guint64 number, guint flags = 0) {
+    GstBuffer *buffer = solid("RGB", 128, 128, {1, 2, 3});
+    GST_BUFFER_PTS(buffer) = number * GST_SECOND / 30;
+    GST_BUFFER_OFFSET(buffer) = number;
+    GST_BUFFER_FLAG_SET(buffer, flags);
+    return gst_harness_push(harness_, buffer);
+  }
+  void setProperty(const char *text) {
+    const std::string whole = text;
+    const size_t equals = whole.find('=');
+    gst_util_set_object_arg(G_OBJECT(harness_->element), whole.substr(0, equals).c_str(), whole.substr(equals + 1).c_str());
+  }
+  static bool lookedAt(GstBuffer *buffer) { return gst_buffer_get_analytics_relation_meta(buffer) != nullptr; }
+};
+
+TEST_F(Flow, ManyWorkersAndFramesLeaveInOrder) {
+  start(fast(), kCaps, "workers=4 max-in-flight=8");
+  for (guint64 i = 0; i < 200; ++i) {
+    ASSERT_EQ(push(i), GST_FLOW_OK);
+    if (i < 8) continue;
+    GstBuffer *out = gst_harness_pull(harness_);
+    ASSERT_NE(out, nullptr);
+    EXPECT_EQ(GST_BUFFER_OFFSET(out), i - 8);
+    EXPECT_EQ(boxesOf(out).size(), 1u);
+    gst_buffer_unref(out);
+  }
+  gst_harness_push_event(harness_, gst_event_new_eos());
+  for (guint64 i = 192; i < 200; ++i) {
+    GstBuffer *out = gst_harness_pull(harness_);
+    ASSERT_NE(out, nullptr);
+    EXPECT_EQ(GST_BUFFER_OFFSET(out), i);
+    gst_buffer_unref(out);
+  }
+}
+
+TEST_F(Flow, EveryThirdFrameIsLookedAtAndTheOthersPass) {
+  start(fast(), kCaps, "inference-interval=3");
+  for (guint64 i = 0; i < 7; ++i) {
+    ASSERT_EQ(push(i), GST_FLOW_OK);
+    GstBuffer *out = gst_harness_pull(harness_);
+    EXPECT_EQ(lookedAt(out), i % 3 == 0) << i;
+    EXPECT_EQ(gst_buffer_get_zc_inference_meta(out, nullptr) != nullptr, i % 3 == 0) << i;
+    gst_buffer_unref(out);
+  }
+  EXPECT_EQ(stat("frames"), 7u);
+  EXPECT_EQ(stat("inferred"), 3u);
+  EXPECT_EQ(stat("skipped"), 4u);
+  EXPECT_EQ(stat("stale"), 0u);
+  setProperty("inference-interval=1");
+  ASSERT_EQ(push(7), GST_FLOW_OK);
+  GstBuffer *out = gst_harness_pull(harness_);
+  EXPECT_TRUE(lookedAt(out));
+  gst_buffer_unref(out);
+}
+
+TEST_F(Flow, RepeatedResultsSayHowOldTheyAre) {
+  start(fast(), kCaps, "inference-interval=3 repeat-results=true");
+  for (guint64 i = 0; i < 6; ++i) {
+    ASSERT_EQ(push(i), GST_FLOW_OK);
+    GstBuffer *out = gst_harness_pull(harness_);
+    EXPECT_EQ(boxesOf(out).size(), 1u) << i;
+    GstZcInferenceMeta *meta = gst_buffer_get_zc_inference_meta(out, nullptr);
+    ASSERT_NE(meta, nullptr) << i;
+    EXPECT_EQ(gst_zc_inference_meta_is_fresh(meta), i % 3 == 0) << i;
+    EXPECT_EQ(gst_zc_inference_meta_get_age(meta), i % 3) << i;
+    EXPECT_EQ(gst_zc_inference_meta_get_timestamp(meta), (i - i % 3) * GST_SECOND / 30) << i;
+    gst_buffer_unref(out);
+  }
+  EXPECT_EQ(stat("stale"), 4u);
+}
+
+TEST_F(Flow, AFlushForgetsTheResultsToRepeat) {
+  start(fast(), kCaps, "inference-interval=2 repeat-results=true");
+  ASSERT_EQ(push(0), GST_FLOW_OK);
+  gst_buffer_unref(gst_harness_pull(harness_));
+  gst_harness_push_event(harness_, gst_event_new_flush_start());
+  gst_harness_push_event(harness_, gst_event_new_flush_stop(TRUE));
+  GstSegment segment;
+  gst_segment_init(&segment, GST_FORMAT_TIME);
+  gst_harness_push_event(harness_, gst_event_new_segment(&segment));
+  ASSERT_EQ(push(1, GST_BUFFER_FLAG_GAP), GST_FLOW_OK); // nothing is in it: not looked at
+  GstBuffer *out = gst_harness_pull(harness_);
+  EXPECT_FALSE(lookedAt(out));
+  gst_buffer_unref(out);
+  ASSERT_EQ(push(2), GST_FLOW_OK);
+  out = gst_harness_pull(harness_);
+  EXPECT_TRUE(lookedAt(out)) << "the first frame after a flush";
+  gst_buffer_unref(out);
+}
+
+TEST_F(Flow, FramesThatComeTooLatePassUnlookedAt) {
+  start(fast(), kCaps);
+  ASSERT_EQ(push(0), GST_FLOW_OK);
+  gst_buffer_unref(gst_harness_pull(harness_));
+  // frame 0 came 100 ms late: in time are those from 200 ms on
+  gst_harness_push_upstream_event(harness_, gst_event_new_qos(GST_QOS_TYPE_UNDERFLOW, 1.5, 100 * GST_MSECOND, 0));
+  for (const auto &[number, looked] : {std::pair{1, false}, {5, false}, {6, true}, {7, true}}) {
+    ASSERT_EQ(push(static_cast<guint64>(number)), GST_FLOW_OK);
+    GstBuffer *out = gst_harness_pull(harness_);
+    EXPECT_EQ(lookedAt(out), looked) << number;
+    gst_buffer_unref(out);
+  }
+  setProperty("qos=false");
+  ASSERT_EQ(push(1), GST_FLOW_OK);
+  GstBuffer *out = gst_harness_pull(harness_);
+  EXPECT_TRUE(lookedAt(out));
+  gst_buffer_unref(out);
+}
+
+TEST_F(Flow, LeakyNewDropsWhatComesWhileItIsFull) {
+  start(endless(), kCaps, "drop-policy=leaky-new max-in-flight=2 workers=1");
+  for (guint64 i = 0; i < 10; ++i) ASSERT_EQ(push(i), GST_FLOW_OK) << "the streaming thread must not wait";
+  EXPECT_EQ(stat("dropped"), 8u);
+  EXPECT_EQ(stat("queue-depth"), 2u);
+}
+
+TEST_F(Flow, LeakyOldKeepsTheFrameInWorkAndTheNewest) {
+  start(slow(), kCaps, "drop-policy=leaky-old max-in-flight=2 workers=1");
+  ASSERT_EQ(push(0), GST_FLOW_OK);
+  std::this_thread::sleep_for(100ms); // a worker has it, whatever the machine; else it is the one that goes
+  for (guint64 i = 1; i < 10; ++i) ASSERT_EQ(push(i), GST_FLOW_OK);
+  gst_harness_push_event(harness_, gst_event_new_eos());
+  GstBuffer *first = gst_harness_pull(harness_), *second = gst_harness_pull(harness_);
+  ASSERT_NE(first, nullptr);
+  ASSERT_NE(second, nullptr);
+  EXPECT_EQ(GST_BUFFER_OFFSET(second), 9u);
+  EXPECT_TRUE(GST_BUFFER_FLAG_IS_SET(second, GST_BUFFER_FLAG_DISCONT)) << "frames before it were dropped";
+  EXPECT_LT(GST_BUFFER_OFFSET(first), 9u);
+  EXPECT_EQ(stat("dropped") + stat("frames"), 10u);
+  gst_buffer_unref(first);
+  gst_buffer_unref(second);
+}
+
+TEST_F(Flow, BatchesAreFilledAndTheEndOfTheStreamDoesNotWaitForMore) {
+  OnnxModel model; // one number for each picture: the mean of its first channel
+  model.input("image", kOnnxFloat, {OnnxDim("batch"), 3, 8, 8})
+      .node("ReduceMean", {"image"}, "mean", {{"axes", {1, 2, 3}}, OnnxAttribute::integer("keepdims", 0)})
+      .constant("columns", {2}, std::vector<int64_t>{-1, 1})
+      .node("Reshape", {"mean", "columns"}, "out")
+      .output("out", kOnnxFloat, {OnnxDim("batch"), 1});
+  start(save(model), "video/x-raw,format=RGB,width=8,height=8,framerate=30/1",
+        "decoder=none output=tensor-meta batch-size=4 batch-timeout=10000 workers=1 max-in-flight=4");
+  const auto before = std::chrono::steady_clock::now();
+  for (guint8 i = 0; i < 6; ++i) ASSERT_EQ(gst_harness_push(harness_, solid("RGB", 8, 8, {i, i, i})), GST_FLOW_OK);
+  gst_harness_push_event(harness_, gst_event_new_eos());
+  for (guint8 i = 0; i < 6; ++i) {
+    GstBuffer *out = gst_harness_pull(harness_);
+    ASSERT_NE(out, nullptr);
+    GstTensorMeta *meta = gst_buffer_get_tensor_meta(out);
+    ASSERT_NE(meta, nullptr);
+    GstMapInfo map;
+    gst_buffer_map(gst_tensor_meta_get(meta, 0)->data, &map, GST_MAP_READ);
+    ASSERT_EQ(map.size, sizeof(float)) << "of one picture alone";
+    EXPECT_FLOAT_EQ(reinterpret_cast<const float *>(map.data)[0], static_cast<float>(i)) << "another picture's";
+    gst_buffer_unmap(gst_tensor_meta_get(meta, 0)->data, &map);
+    gst_buffer_unref(out);
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - before, 9s);
+  GstStructure *stats = nullptr;
+  g_object_get(harness_->element, "stats", &stats, nullptr);
+  gdouble mean = 0;
+  EXPECT_TRUE(gst_structure_get_double(stats, "batch-size-mean", &mean));
+  EXPECT_DOUBLE_EQ(mean, 3.0) << "four and two";
+  gst_structure_free(stats);
+}
+
+TEST_F(Flow, StatisticsArePostedAsOftenAsAsked) {
+  start(fast(), kCaps, "stats-interval=1");
+  for (guint64 i = 0; i < 5; ++i) {
+    std::this_thread::sleep_for(2ms);
+    ASSERT_EQ(push(i), GST_FLOW_OK);
+    gst_buffer_unref(gst_harness_pull(harness_));
+  }
+  GstMessage *posted = message(GST_MESSAGE_ELEMENT);
+  ASSERT_NE(posted, nullptr);
+  const GstStructure *structure = gst_message_get_structure(posted);
+  EXPECT_TRUE(gst_structure_has_name(structure, "fenceinfer-stats"));
+  for (const char *field : {"wait-p50-us", "pre-p95-us", "infer-p99-us", "post-p50-us", "queue-depth", "copies"})
+    EXPECT_TRUE(gst_structure_has_field_typed(structure, field, G_TYPE_UINT64)) << field;
+  gst_message_unref(posted);
+}
+
+TEST_F(Flow, TheLatencyIsAFramesTimeOrWhatAFrameTook) {
+  start(slow(), kCaps);
+  gst_harness_set_upstream_latency(harness_, 5 * GST_MSECOND);
+  GstQuery *query = gst_query_new_latency();
+  const auto ask = [&] {
+    GstPad *src = gst_element_get_static_pad(harness_->element, "src");
+    EXPECT_TRUE(gst_pad_query(src, query));
+    gst_object_unref(src);
+    GstClockTime min = 0;
+    gst_query_parse_latency(query, nullptr, &min, nullptr);
+    return min;
+  };
+  EXPECT_EQ(ask(), 5 * GST_MSECOND + GST_SECOND / 30);
+  ASSERT_EQ(push(0), GST_FLOW_OK);
+  gst_buffer_unref(gst_harness_pull(harness_));
+  EXPECT_GE(ask(), 5 * GST_MSECOND + GST_SECOND / 30);
+  gst_query_unref(query);
+}
+
+} // namespace
+} // namespace gstzc::test
