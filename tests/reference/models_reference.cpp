@@ -33,6 +33,21 @@ Ort::Session quietSession(const std::string &path) {
   return Ort::Session(environment(), path.c_str(), options());
 }
 
+// value = (colour - mean) / divisor, the same for all channels
+Target planar(int width, int height, double mean, double divisor) {
+  Target t;
+  t.width = width, t.height = height;
+  t.nchw = true;
+  for (int c = 0; c < 3; ++c) t.mean[c] = mean, t.scale[c] = 1 / divisor;
+  return t;
+}
+
+Target interleaved(int side, double mean, double divisor) {
+  Target t = planar(side, side, mean, divisor);
+  t.nchw = false;
+  return t;
+}
+
 double part(const Tensor &t, size_t row, size_t columns, size_t column) { return t.values.at(row * columns + column); }
 
 // Greedy: the best one takes away what overlaps it; with labels, only of its own.
@@ -70,10 +85,10 @@ Box aroundCentre(double score, int label, double cx, double cy, double w, double
   return {score, label, cx - w / 2, cy - h / 2, cx + w / 2, cy + h / 2, {}};
 }
 
-Box inSource(Box box, const Placed &placed) {
-  box.x1 = placed.sourceX(box.x1), box.x2 = placed.sourceX(box.x2);
-  box.y1 = placed.sourceY(box.y1), box.y2 = placed.sourceY(box.y2);
-  for (auto &p : box.points) p = {placed.sourceX(p[0]), placed.sourceY(p[1])};
+Box inSource(Box box, const Input &input) {
+  box.x1 = input.sourceX(box.x1), box.x2 = input.sourceX(box.x2);
+  box.y1 = input.sourceY(box.y1), box.y2 = input.sourceY(box.y2);
+  for (auto &p : box.points) p = {input.sourceX(p[0]), input.sourceY(p[1])};
   return box;
 }
 
@@ -111,36 +126,20 @@ std::map<std::string, Tensor> OnnxModel::run(const Tensor &input) const {
   return result;
 }
 
-Placed place(const RgbPicture &picture, const InputForm &form) {
-  Placed placed;
-  int width = form.width, height = form.height;
-  if (form.fit != Fit::Stretch) {
-    const double zoom =
-        std::min(static_cast<double>(form.width) / picture.width, static_cast<double>(form.height) / picture.height);
-    width = static_cast<int>(std::lround(picture.width * zoom));
-    height = static_cast<int>(std::lround(picture.height * zoom));
+Input inputOf(const Picture &picture, const Target &target) {
+  Input input;
+  input.zoom_x = static_cast<double>(target.width) / picture.width;
+  input.zoom_y = static_cast<double>(target.height) / picture.height;
+  if (target.fit != Fit::Stretch) input.zoom_x = input.zoom_y = std::min(input.zoom_x, input.zoom_y);
+  if (target.fit == Fit::Letterbox) {
+    input.left = (target.width - picture.width * input.zoom_x) / 2;
+    input.top = (target.height - picture.height * input.zoom_y) / 2;
   }
-  const int left = form.fit == Fit::Middle ? (form.width - width) / 2 : 0;
-  const int top = form.fit == Fit::Middle ? (form.height - height) / 2 : 0;
-  placed.left = left, placed.top = top;
-  placed.zoom_x = static_cast<double>(width) / picture.width;
-  placed.zoom_y = static_cast<double>(height) / picture.height;
-
-  const RgbPicture small = resized(picture, width, height);
-  const size_t w = form.width, h = form.height;
-  placed.tensor.dims = {1, 3, form.height, form.width};
-  if (form.channels_last) placed.tensor.dims = {1, form.height, form.width, 3};
-  placed.tensor.values.resize(3 * w * h);
-  for (size_t y = 0; y < h; ++y)
-    for (size_t x = 0; x < w; ++x)
-      for (size_t c = 0; c < 3; ++c) {
-        const int sx = static_cast<int>(x) - left, sy = static_cast<int>(y) - top;
-        const bool inside = sx >= 0 && sx < width && sy >= 0 && sy < height;
-        const double colour = inside ? small.at(sx, sy, static_cast<int>(form.bgr ? 2 - c : c)) : form.padding;
-        placed.tensor.values[form.channels_last ? (y * w + x) * 3 + c : (c * h + y) * w + x] =
-            static_cast<float>((colour - form.minus) / form.divided_by);
-      }
-  return placed;
+  const std::vector<double> numbers = preprocess(picture, target);
+  input.tensor.values.assign(numbers.begin(), numbers.end());
+  input.tensor.dims = {1, target.height, target.width, 3};
+  if (target.nchw) input.tensor.dims = {1, 3, target.height, target.width};
+  return input;
 }
 
 double overlap(const Box &a, const Box &b) {
@@ -149,8 +148,8 @@ double overlap(const Box &a, const Box &b) {
   return w * h / ((a.x2 - a.x1) * (a.y2 - a.y1) + (b.x2 - b.x1) * (b.y2 - b.y1) - w * h);
 }
 
-std::vector<Box> rfb320(const OnnxModel &model, const RgbPicture &picture, double threshold, double iou) {
-  const auto outputs = model.run(place(picture, {.width = 320, .height = 240, .minus = 127, .divided_by = 128}).tensor);
+std::vector<Box> rfb320(const OnnxModel &model, const Picture &picture, double threshold, double iou) {
+  const auto outputs = model.run(inputOf(picture, planar(320, 240, 127, 128)).tensor);
   const Tensor &scores = outputs.at("scores"), &corners = outputs.at("boxes");
   std::vector<Box> boxes;
   for (size_t i = 0; i < 4420; ++i)
@@ -165,10 +164,13 @@ std::vector<Box> rfb320(const OnnxModel &model, const RgbPicture &picture, doubl
   return suppressed(boxes, iou);
 }
 
-std::vector<Box> yunet(const OnnxModel &model, const RgbPicture &picture, int width, int height, Fit fit,
-                       double threshold, double iou) {
-  const Placed placed = place(picture, {.width = width, .height = height, .fit = fit, .bgr = true});
-  const auto outputs = model.run(placed.tensor);
+std::vector<Box> yunet(const OnnxModel &model, const Picture &picture, int width, int height, Fit fit, double threshold,
+                       double iou) {
+  Target form = planar(width, height, 0, 1);
+  form.fit = fit;
+  form.bgr = true;
+  const Input input = inputOf(picture, form);
+  const auto outputs = model.run(input.tensor);
   const auto inUnit = [](double v) { return std::min(std::max(v, 0.0), 1.0); };
   std::vector<Box> boxes;
   for (const int s : {8, 16, 32}) {
@@ -183,15 +185,19 @@ std::vector<Box> yunet(const OnnxModel &model, const RgbPicture &picture, int wi
       for (int k = 0; k < 5; ++k)
         box.points.push_back(
             {(part(output("kps_"), i, 10, 2 * k) + column) * s, (part(output("kps_"), i, 10, 2 * k + 1) + row) * s});
-      boxes.push_back(inSource(box, placed));
+      boxes.push_back(inSource(box, input));
     }
   }
   return suppressed(boxes, iou);
 }
 
-std::vector<Box> yoloxNano(const OnnxModel &model, const RgbPicture &picture, double threshold, double iou) {
-  const Placed placed = place(picture, {.width = 416, .height = 416, .fit = Fit::TopLeft, .bgr = true, .padding = 114});
-  const auto outputs = model.run(placed.tensor);
+std::vector<Box> yoloxNano(const OnnxModel &model, const Picture &picture, double threshold, double iou) {
+  Target form = planar(416, 416, 0, 1);
+  form.fit = Fit::LetterboxTopLeft;
+  form.bgr = true;
+  form.padding = 114;
+  const Input input = inputOf(picture, form);
+  const auto outputs = model.run(input.tensor);
   const Tensor &grid = outputs.at("output");
   std::vector<Box> boxes;
   size_t i = 0;
@@ -206,17 +212,17 @@ std::vector<Box> yoloxNano(const OnnxModel &model, const RgbPicture &picture, do
         boxes.push_back(
             inSource(aroundCentre(score, label, (part(grid, i, 85, 0) + column) * s, (part(grid, i, 85, 1) + row) * s,
                                   std::exp(part(grid, i, 85, 2)) * s, std::exp(part(grid, i, 85, 3)) * s),
-                     placed));
+                     input));
       }
   return suppressed(boxes, iou);
 }
 
-std::vector<Box> blazeFace(const OnnxModel &model, const RgbPicture &picture, int side, double threshold, double iou,
+std::vector<Box> blazeFace(const OnnxModel &model, const Picture &picture, int side, double threshold, double iou,
                            Overlapping overlapping) {
-  const Placed placed = place(
-      picture,
-      {.width = side, .height = side, .fit = Fit::Middle, .channels_last = true, .minus = 127.5, .divided_by = 127.5});
-  const auto outputs = model.run(placed.tensor);
+  Target form = interleaved(side, 127.5, 127.5);
+  form.fit = Fit::Letterbox;
+  const Input input = inputOf(picture, form);
+  const auto outputs = model.run(input.tensor);
   std::vector<Box> boxes;
   struct {
     const char *scores, *numbers;
@@ -233,14 +239,13 @@ std::vector<Box> blazeFace(const OnnxModel &model, const RgbPicture &picture, in
       const auto r = [&](int k) { return part(outputs.at(layer.numbers), i, 16, k); };
       Box box = aroundCentre(score, 0, ax + r(0), ay + r(1), r(2), r(3));
       for (int k = 0; k < 6; ++k) box.points.push_back({ax + r(4 + 2 * k), ay + r(5 + 2 * k)});
-      boxes.push_back(inSource(box, placed));
+      boxes.push_back(inSource(box, input));
     }
   return suppressed(boxes, iou, overlapping);
 }
 
-std::array<double, 21> deeplabShares(const OnnxModel &model, const RgbPicture &picture) {
-  const auto outputs = model.run(
-      place(picture, {.width = 257, .height = 257, .channels_last = true, .minus = 127.5, .divided_by = 127.5}).tensor);
+std::array<double, 21> deeplabShares(const OnnxModel &model, const Picture &picture) {
+  const auto outputs = model.run(inputOf(picture, interleaved(257, 127.5, 127.5)).tensor);
   const Tensor &logits = outputs.at("ResizeBilinear_3");
   std::array<double, 21> shares = {};
   constexpr size_t kPixels = 257 * 257;

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "tests/reference/picture.h"
+#include "tests/reference/preprocess_reference.h"
 
 namespace gstzc::reference {
 
@@ -37,25 +37,14 @@ private:
   std::unique_ptr<Session> session_;
 };
 
-// Where a picture lies in a model's input.
-enum class Fit { Stretch, Middle, TopLeft };
-
-struct InputForm {
-  int width = 0, height = 0;
-  Fit fit = Fit::Stretch;
-  bool bgr = false, channels_last = false;
-  double minus = 0, divided_by = 1; // value = (colour - minus) / divided_by
-  double padding = 0;               // colour beside the picture
-};
-
-// Scaled to whole pixels and put there; pictures of the model and of the source differ by these.
-struct Placed {
-  Tensor tensor; // [1,3,h,w] or [1,h,w,3]
-  double left = 0, top = 0, zoom_x = 1, zoom_y = 1;
+// What the model gets of a picture, and where things in it lie in the source.
+struct Input {
+  Tensor tensor;                                    // [1,3,h,w] or [1,h,w,3]
+  double left = 0, top = 0, zoom_x = 1, zoom_y = 1; // the picture's corner and size in the model's
   double sourceX(double x) const { return (x - left) / zoom_x; }
   double sourceY(double y) const { return (y - top) / zoom_y; }
 };
-Placed place(const RgbPicture &picture, const InputForm &form);
+Input inputOf(const Picture &picture, const Target &target);
 
 // Pixels of the source picture; boxes may leave it.
 struct Box {
@@ -68,16 +57,15 @@ struct Box {
 double overlap(const Box &a, const Box &b); // intersection over union
 
 // Best first. Thresholds as the models' authors use them.
-std::vector<Box> rfb320(const OnnxModel &model, const RgbPicture &picture, double threshold = 0.6, double iou = 0.3);
-std::vector<Box> yunet(const OnnxModel &model, const RgbPicture &picture, int width, int height, Fit fit = Fit::Stretch,
+std::vector<Box> rfb320(const OnnxModel &model, const Picture &picture, double threshold = 0.6, double iou = 0.3);
+std::vector<Box> yunet(const OnnxModel &model, const Picture &picture, int width, int height, Fit fit = Fit::Stretch,
                        double threshold = 0.6, double iou = 0.3);
-std::vector<Box> yoloxNano(const OnnxModel &model, const RgbPicture &picture, double threshold = 0.3,
-                           double iou = 0.45);
+std::vector<Box> yoloxNano(const OnnxModel &model, const Picture &picture, double threshold = 0.3, double iou = 0.45);
 enum class Overlapping { KeepBest, Average }; // averaged by score, as MediaPipe does
-std::vector<Box> blazeFace(const OnnxModel &model, const RgbPicture &picture, int side, double threshold = 0.5,
+std::vector<Box> blazeFace(const OnnxModel &model, const Picture &picture, int side, double threshold = 0.5,
                            double iou = 0.3, Overlapping overlapping = Overlapping::KeepBest);
 
 // Part of the picture, 0..1, that each of the 21 classes has.
-std::array<double, 21> deeplabShares(const OnnxModel &model, const RgbPicture &picture);
+std::array<double, 21> deeplabShares(const OnnxModel &model, const Picture &picture);
 
 } // namespace gstzc::reference

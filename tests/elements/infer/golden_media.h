@@ -13,7 +13,7 @@
 #include <gst/video/video.h>
 #include <gtest/gtest.h>
 
-#include "tests/reference/picture.h"
+#include "tests/reference/preprocess_reference.h"
 
 namespace gstzc::test {
 
@@ -39,29 +39,30 @@ inline std::string decodingOf(const std::string &file) {
   return "filesrc location=\"" + file + "\" ! " + (clip ? "qtdemux ! h264parse ! openh264dec" : "pngdec");
 }
 
-// The pixels of a sample in format RGB or NV12, converted here, by its caps' colorimetry.
-inline reference::RgbPicture pictureOf(GstSample *sample) {
+// A sample as the reference takes it, with what its caps say of the colours.
+inline reference::Picture pictureOf(GstSample *sample) {
+  reference::Picture picture;
   GstVideoInfo info;
   GstVideoFrame frame;
   if (!gst_video_info_from_caps(&info, gst_sample_get_caps(sample)) ||
       !gst_video_frame_map(&frame, &info, gst_sample_get_buffer(sample), GST_MAP_READ)) {
     ADD_FAILURE() << "a frame that cannot be read";
-    return {};
+    return picture;
   }
-  const auto plane = [&](int i) {
-    return reference::Plane{static_cast<const uint8_t *>(GST_VIDEO_FRAME_PLANE_DATA(&frame, i)),
-                            GST_VIDEO_FRAME_PLANE_STRIDE(&frame, i)};
-  };
-  reference::RgbPicture picture;
-  if (GST_VIDEO_INFO_FORMAT(&info) == GST_VIDEO_FORMAT_RGB) {
-    picture = reference::fromRgb(plane(0).data, plane(0).stride, info.width, info.height);
-  } else {
-    reference::Matrix matrix;
-    gst_video_color_matrix_get_Kr_Kb(info.colorimetry.matrix, &matrix.kr, &matrix.kb);
-    matrix.full_range = info.colorimetry.range == GST_VIDEO_COLOR_RANGE_0_255;
-    matrix.chroma_left = (info.chroma_site & GST_VIDEO_CHROMA_SITE_H_COSITED) != 0;
-    picture = reference::fromNv12(plane(0), plane(1), info.width, info.height, matrix);
+  picture.format = gst_video_format_to_string(GST_VIDEO_INFO_FORMAT(&info));
+  picture.width = info.width, picture.height = info.height;
+  const auto shapes = reference::planesOf(picture.format, info.width, info.height);
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    const auto *data = static_cast<const uint8_t *>(GST_VIDEO_FRAME_PLANE_DATA(&frame, i));
+    const int stride = GST_VIDEO_FRAME_PLANE_STRIDE(&frame, i);
+    const int used = shapes[i].columns * shapes[i].pixel; // the last row may end there
+    picture.planes.emplace_back(data, data + static_cast<ptrdiff_t>(stride) * (shapes[i].rows - 1) + used);
+    picture.strides.push_back(stride);
   }
+  gst_video_color_matrix_get_Kr_Kb(info.colorimetry.matrix, &picture.kr, &picture.kb);
+  picture.full_range = info.colorimetry.range == GST_VIDEO_COLOR_RANGE_0_255;
+  picture.chroma_left = (info.chroma_site & GST_VIDEO_CHROMA_SITE_H_COSITED) != 0;
+  picture.chroma_top = (info.chroma_site & GST_VIDEO_CHROMA_SITE_V_COSITED) != 0;
   gst_video_frame_unmap(&frame);
   return picture;
 }

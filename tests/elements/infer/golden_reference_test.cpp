@@ -14,7 +14,7 @@ namespace {
 using reference::Box;
 using reference::Fit;
 using reference::OnnxModel;
-using reference::RgbPicture;
+using reference::Picture;
 
 constexpr double kPixels = 6, kScore = 0.05, kShare = 0.01;
 
@@ -58,12 +58,25 @@ void expectBoxes(const std::vector<Box> &found, const std::vector<Expected> &exp
   }
 }
 
-RgbPicture load(const std::string &file) {
-  RgbPicture picture;
+Picture load(const std::string &file) {
+  Picture picture;
   runFrames(
       file, "format=RGB", "identity", [](int) { return true; },
       [&](GstSample *sample, int) { picture = pictureOf(sample); });
   return picture;
+}
+
+// Of a picture in format RGB.
+Picture crop(const Picture &picture, int x, int y, int width, int height) {
+  Picture part = picture;
+  part.width = width, part.height = height;
+  part.strides = {width * 3};
+  part.planes = {{}};
+  for (int row = y; row < y + height; ++row) {
+    const auto from = picture.planes[0].begin() + static_cast<ptrdiff_t>(row) * picture.strides[0] + x * 3;
+    part.planes[0].insert(part.planes[0].end(), from, from + width * 3);
+  }
+  return part;
 }
 
 class ReferenceModels : public testing::Test {
@@ -85,15 +98,19 @@ TEST_F(ReferenceModels, Rfb320) {
 
 TEST_F(ReferenceModels, YuNet) {
   const OnnxModel model(sharedFile(kYuNet));
-  const RgbPicture astronaut = load(astronaut_);
+  const Picture astronaut = load(astronaut_);
   expectBoxes(yunet(model, astronaut, 320, 320),
               {one(0.937, 180, 60, 270, 177, {{204, 105}, {247, 105}, {224, 128}, {205, 145}, {243, 145}})}, "320x320");
   expectBoxes(yunet(model, astronaut, 640, 640), {one(0.945, 181, 54, 274, 178)}, "640x640");
-  expectBoxes(yunet(model, astronaut, 320, 256, Fit::Middle), {one(0.933, 182, 62, 274, 177)}, "320x256, letterboxed");
+  expectBoxes(yunet(model, astronaut, 320, 256, Fit::Letterbox), {one(0.933, 182, 62, 274, 177)},
+              "320x256, letterboxed");
   expectBoxes(yunet(model, load(chelsea_), 320, 320), {}, "chelsea");
 
   // two of the same picture in one run
-  const auto single = place(astronaut, {.width = 320, .height = 320, .bgr = true}).tensor;
+  reference::Target form;
+  form.width = form.height = 320;
+  form.nchw = form.bgr = true;
+  const auto single = inputOf(astronaut, form).tensor;
   reference::Tensor both = single;
   both.dims[0] = 2;
   both.values.insert(both.values.end(), single.values.begin(), single.values.end());
@@ -169,7 +186,7 @@ TEST_F(ReferenceModels, BlazeFace) {
   GSTZC_NEEDS(front_file, "BlazeFace (GSTZC_BLAZEFACE_MODEL; scripts/demo fetches it)");
   GSTZC_NEEDS(back_file, "BlazeFace's back model (GSTZC_BLAZEFACE_BACK_MODEL; scripts/demo fetches it)");
   const OnnxModel front(front_file), back(back_file);
-  const RgbPicture astronaut = load(astronaut_), chelsea = load(chelsea_);
+  const Picture astronaut = load(astronaut_), chelsea = load(chelsea_);
   expectBoxes(blazeFace(front, astronaut, 128),
               {one(0.921, 179, 82, 271, 175, {{207, 100}, {251, 109}, {226, 124}, {222, 145}, {177, 110}, {271, 127}})},
               "front");
