@@ -66,6 +66,8 @@ struct State {
   std::shared_ptr<ModelRunner> runner; // from PAUSED on; under model_mutex
   guint64 loads = 0;                   // counts the models asked for: the last one wins; under model_mutex
 
+  std::shared_ptr<MappingCache> mappings; // while a model is loaded, so that other caps find them too
+
   SkipPolicy skip;
   // the streaming thread's, or anybody's while it is stopped
   std::optional<FrameCaps> caps;
@@ -77,7 +79,7 @@ struct State {
   bool warned_of_fence = false;
   std::optional<FrameResult> last; // for frames that repeat it
   std::shared_ptr<const FrameSetup> last_setup;
-  guint64 last_frame = 0;          // its number
+  guint64 last_frame = 0; // its number
   GstClockTime last_pts = GST_CLOCK_TIME_NONE;
   gint64 stats_posted = 0; // monotonic time, us
 
@@ -161,7 +163,7 @@ static void account(GstFenceInfer *self, const FrameResult &result) {
     if (result.pictures.empty()) ++s->stats.skipped;
     s->stats.copies += result.copies;
     s->stats.bytes_copied += result.bytes_copied;
-    s->stats.mappings = MappingCache::process()->counters();
+    s->stats.mappings = s->mappings->counters();
     const auto took = static_cast<guint64>(result.took.count());
     s->latency_ns = s->latency_ns == 0 ? took : (s->latency_ns * 7 + took) / 8;
     // a pipeline that was told too little is late with every frame: have it ask again
@@ -222,7 +224,8 @@ static GstBuffer *attach(GstFenceInfer *self, GstBuffer *buffer, const FrameResu
   gst_buffer_add_zc_inference_meta(buffer, GST_OBJECT_NAME(self), age.timestamp, age.frames);
   if (settings.message_results) {
     const ResultHead head = {frame, setup.caps.width(), setup.caps.height(), age.frames == 0};
-    gst_element_post_message(GST_ELEMENT(self), gst_message_new_element(GST_OBJECT(self), resultStructure(buffer, head, regions)));
+    gst_element_post_message(GST_ELEMENT(self),
+                             gst_message_new_element(GST_OBJECT(self), resultStructure(buffer, head, regions)));
   }
   return buffer;
 }
@@ -257,7 +260,8 @@ static GstBuffer *pass_skipped(GstFenceInfer *self, GstBuffer *buffer, const Set
   return buffer;
 }
 
-// The frame's work is done. Takes the buffer; the one that is to leave, or null where it is not to (then `flow` says why).
+// The frame's work is done. Takes the buffer; the one that is to leave, or null where it is not to (then `flow` says
+// why).
 static GstBuffer *finish_job(GstFenceInfer *self, GstBuffer *buffer, FrameJob &job, const FrameQueue::FenceEnd &fence,
                              const Settings &settings, guint64 frame, GstFlowReturn *flow) {
   State *s = self->state;
@@ -349,7 +353,7 @@ static void raise_pool_minimum(GstQuery *query, guint held) {
 static bool answer_query(GstFenceInfer *self, GstQuery *query) {
   const gboolean answered = gst_pad_peer_query(self->srcpad, query);
   if (GST_QUERY_TYPE(query) != GST_QUERY_ALLOCATION) return answered;
-  raise_pool_minimum(query, queueCapacity(settings_of(self)));
+  raise_pool_minimum(query, self->state->queue->capacity());
   // we read any stride and offset, but whole frames only; and wait for fences on behalf of all that comes after us
   for (const GType api : {GST_VIDEO_META_API_TYPE, GST_ZC_FENCE_META_API_TYPE})
     if (!gst_query_find_allocation_meta(query, api, nullptr)) gst_query_add_allocation_meta(query, api, nullptr);
@@ -466,7 +470,8 @@ static bool look_at(GstFenceInfer *self, GstBuffer *buffer, const Settings &sett
   if (s->segment.format == GST_FORMAT_TIME && GST_BUFFER_PTS_IS_VALID(buffer))
     running_time = gst_segment_to_running_time(&s->segment, GST_FORMAT_TIME, GST_BUFFER_PTS(buffer));
   const auto verdict = s->skip.decide(running_time, settings.inference_interval, settings.qos);
-  if (verdict == SkipPolicy::Verdict::Late) GST_DEBUG_OBJECT(self, "too late to be looked at: %" GST_PTR_FORMAT, buffer);
+  if (verdict == SkipPolicy::Verdict::Late)
+    GST_DEBUG_OBJECT(self, "too late to be looked at: %" GST_PTR_FORMAT, buffer);
   return verdict == SkipPolicy::Verdict::Look;
 }
 
@@ -498,7 +503,8 @@ static GstFlowReturn gst_fence_infer_chain(GstPad *pad, GstObject *parent, GstBu
   task.setup = std::move(setup);
   auto fences = frameFences(buffer, Access::Read);
   auto job = std::make_shared<FrameJob>(buffer, std::move(task), s->queue, runner);
-  return s->queue->pushBuffer(buffer, std::move(job), std::move(fences), std::chrono::milliseconds(settings.fence_timeout));
+  return s->queue->pushBuffer(buffer, std::move(job), std::move(fences),
+                              std::chrono::milliseconds(settings.fence_timeout));
 }
 
 static gboolean gst_fence_infer_sink_event(GstPad *pad, GstObject *parent, GstEvent *event) {
@@ -618,7 +624,7 @@ static gboolean gst_fence_infer_src_query(GstPad *pad, GstObject *parent, GstQue
                                            GST_VIDEO_INFO_FPS_N(&parsed->info));
     gst_caps_unref(caps);
   }
-  const guint held = queueCapacity(settings_of(self));
+  const guint held = self->state->queue->capacity();
   guint64 own = duration;
   {
     std::lock_guard lock(self->state->stats_mutex);
@@ -690,7 +696,8 @@ static bool load_model(GstFenceInfer *self) {
     s->runner = std::move(acquired.runner);
   }
 
-  s->queue->setCapacity(queueCapacity(settings));
+  s->mappings = MappingCache::process();
+  s->queue->setCapacity(std::max(queueCapacity(settings), static_cast<guint>(runner_of(self)->model()->plan.batch)));
   s->frame = 0;
   s->warned_of_fence = false;
   s->stats_posted = g_get_monotonic_time();
@@ -720,6 +727,7 @@ static void unload_model(GstFenceInfer *self) {
   s->setup.reset();
   s->last.reset();
   s->last_setup.reset();
+  s->mappings.reset();
 } // the runner ends here, if nobody shares it
 
 // --- another model while frames flow
@@ -731,12 +739,13 @@ struct Swap {
 
 static void post_swap(GstFenceInfer *self, const std::string &file, const std::string &previous,
                       const std::string &error) {
-  GstStructure *told = gst_structure_new(
-      "fenceinfer-model", "model-file", G_TYPE_STRING, file.c_str(), "previous", G_TYPE_STRING, previous.c_str(),
-      "success", G_TYPE_BOOLEAN, error.empty(), "error", G_TYPE_STRING, error.empty() ? nullptr : error.c_str(), nullptr);
+  GstStructure *told = gst_structure_new("fenceinfer-model", "model-file", G_TYPE_STRING, file.c_str(), "previous",
+                                         G_TYPE_STRING, previous.c_str(), "success", G_TYPE_BOOLEAN, error.empty(),
+                                         "error", G_TYPE_STRING, error.empty() ? nullptr : error.c_str(), nullptr);
   gst_element_post_message(GST_ELEMENT(self), gst_message_new_element(GST_OBJECT(self), told));
   if (!error.empty())
-    GST_ELEMENT_WARNING(self, LIBRARY, SETTINGS, ("model-file stays %s: %s", previous.c_str(), error.c_str()), (nullptr));
+    GST_ELEMENT_WARNING(self, LIBRARY, SETTINGS, ("model-file stays %s: %s", previous.c_str(), error.c_str()),
+                        (nullptr));
 }
 
 // Why the model cannot take over for the frames that come now; empty where it can.
@@ -809,7 +818,8 @@ static GstStateChangeReturn gst_fence_infer_change_state(GstElement *element, Gs
   const bool failed = transition == GST_STATE_CHANGE_READY_TO_PAUSED && result == GST_STATE_CHANGE_FAILURE;
   if (stopped || failed)
     unload_model(self);
-  else if (transition == GST_STATE_CHANGE_READY_TO_PAUSED && runner_of(self)->model()->file != settings_of(self).model_file)
+  else if (transition == GST_STATE_CHANGE_READY_TO_PAUSED &&
+           runner_of(self)->model()->file != settings_of(self).model_file)
     request_swap(self); // it was set while the other was being loaded
   return result;
 }

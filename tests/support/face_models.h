@@ -79,8 +79,9 @@ inline OnnxModel channelMeans(int side, const std::array<EncodedFace, 3> &faces,
   return model;
 }
 
-// As constantFaces(), after products of 256x256 matrices (some ms each), whose result weighs nothing: as many as `steps`
-// times the absolute mean of the input, rounded up. An input of zeros takes none, so that loading such a model is quick.
+// As constantFaces(), after products of 256x256 matrices (some ms each), whose result weighs nothing: as many as
+// `steps` times the absolute mean of the input, rounded up. An input of zeros takes none, so that loading such a model
+// is quick.
 inline OnnxModel slowFaces(const std::vector<EncodedFace> &faces, float raw_score, int steps) {
   constexpr int64_t n = 256;
   std::vector<float> identity(n * n, 0.0f), scores(512, -100.0f);

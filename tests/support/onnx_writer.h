@@ -166,7 +166,7 @@ public:
     opset.bytes(1, "").number(2, opset_); // OperatorSetIdProto.domain, version
     Message model;
     model.number(1, 8).message(7, graph()).message(8, opset); // ModelProto.ir_version, graph, opset_import
-    return model.data() + metadata_.data();                 // the fields of a message may come in any order
+    return model.data() + metadata_.data();                   // the fields of a message may come in any order
   }
   void save(const std::string &path) const {
     std::ofstream file(path, std::ios::binary);

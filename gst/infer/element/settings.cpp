@@ -22,8 +22,7 @@ GType layoutType() {
   static const GEnumValue values[] = {
       entry(Layout::Auto, "model where no element downstream shows or keeps the frames, else frame", "auto"),
       entry(Layout::Frame, "Frames as downstream wants them", "frame"),
-      entry(Layout::Model, "Frames that are the model's input tensor, where upstream can make them", "model"),
-      kEnd};
+      entry(Layout::Model, "Frames that are the model's input tensor, where upstream can make them", "model"), kEnd};
   static const GType type = g_enum_register_static("GstFenceInferLayout", values);
   return type;
 }
@@ -33,7 +32,8 @@ GType resizeType() {
       {-1, "As the model says, or as its family is trained", "auto"},
       entry(ResizeMode::Stretch, "The frame fills the model's input", "stretch"),
       entry(ResizeMode::Letterbox, "The frame keeps its shape, in the middle of the model's input", "letterbox"),
-      entry(ResizeMode::LetterboxTopLeft, "The frame keeps its shape, at the input's left and top", "letterbox-topleft"),
+      entry(ResizeMode::LetterboxTopLeft, "The frame keeps its shape, at the input's left and top",
+            "letterbox-topleft"),
       entry(ResizeMode::Crop, "The middle of the frame, as large as the input's shape allows", "crop"),
       kEnd};
   static const GType type = g_enum_register_static("GstFenceInferResizeMode", values);
@@ -60,9 +60,10 @@ GType channelOrderType() {
 
 GType dropPolicyType() {
   using W = FrameQueue::WhenFull;
-  static const GEnumValue values[] = {entry(W::Block, "Upstream waits", "block"),
-                                      entry(W::DropOldest, "The oldest frame that nobody works on is dropped", "leaky-old"),
-                                      entry(W::DropNewest, "The new frame is dropped", "leaky-new"), kEnd};
+  static const GEnumValue values[] = {
+      entry(W::Block, "Upstream waits", "block"),
+      entry(W::DropOldest, "The oldest frame that nobody works on is dropped", "leaky-old"),
+      entry(W::DropNewest, "The new frame is dropped", "leaky-new"), kEnd};
   static const GType type = g_enum_register_static("GstFenceInferDropPolicy", values);
   return type;
 }
@@ -168,51 +169,86 @@ Property choice(E Settings::*member, GType type, const char *name, const char *n
 std::vector<Property> makeProperties() {
   using S = Settings;
   return {
-      text(&S::model_file, "model-file", "Model file", "ONNX file of the model; set while frames flow, it is loaded aside and swapped in", kPlaying),
-      text(&S::modelinfo_file, "modelinfo-file", "Model info file", "What the model needs, as GStreamer 1.28 writes it; default: <model-file>.modelinfo if there is one", kReady),
-      text(&S::labels_file, "labels-file", "Labels file", "Names of the classes, one a line; the first is class 0", kReady),
-      text(&S::model_instance_id, "model-instance-id", "Model instance", "Elements of the process with the same one share the loaded model, its threads and batches", kReady),
-      text(&S::onnxruntime_library, "onnxruntime-library", "ONNX Runtime library", "File of the library to use; default: $GSTZC_ONNXRUNTIME, else the installed one", kReady),
-      text(&S::execution_provider, "execution-provider", "Execution provider", "What runs the model: auto, cpu, cuda, tensorrt, … or a provider's own name", kReady, "auto"),
-      {g_param_spec_boxed("provider-options", "Provider options", "Options of the execution provider, handed on as they are: \"options,key=value,…\"", GST_TYPE_STRUCTURE, kReady),
+      text(&S::model_file, "model-file", "Model file",
+           "ONNX file of the model; set while frames flow, it is loaded aside and swapped in", kPlaying),
+      text(&S::modelinfo_file, "modelinfo-file", "Model info file",
+           "What the model needs, as GStreamer 1.28 writes it; default: <model-file>.modelinfo if there is one",
+           kReady),
+      text(&S::labels_file, "labels-file", "Labels file", "Names of the classes, one a line; the first is class 0",
+           kReady),
+      text(&S::model_instance_id, "model-instance-id", "Model instance",
+           "Elements of the process with the same one share the loaded model, its threads and batches", kReady),
+      text(&S::onnxruntime_library, "onnxruntime-library", "ONNX Runtime library",
+           "File of the library to use; default: $GSTZC_ONNXRUNTIME, else the installed one", kReady),
+      text(&S::execution_provider, "execution-provider", "Execution provider",
+           "What runs the model: auto, cpu, cuda, tensorrt, … or a provider's own name", kReady, "auto"),
+      {g_param_spec_boxed("provider-options", "Provider options",
+                          "Options of the execution provider, handed on as they are: \"options,key=value,…\"",
+                          GST_TYPE_STRUCTURE, kReady),
        [](S &s, const GValue *v) {
          const auto *options = static_cast<const GstStructure *>(g_value_get_boxed(v));
          s.provider_options.reset();
          if (options != nullptr) s.provider_options = {gst_structure_copy(options), FreeStructure()};
        },
        [](const S &s, GValue *v) { g_value_set_boxed(v, s.provider_options.get()); }},
-      flag(&S::allow_cpu_fallback, "allow-cpu-fallback", "Allow CPU fallback", "Use the CPU where the execution provider asked for cannot be had, instead of failing", kReady),
-      integer(&S::intra_threads, "intra-threads", "Threads of a run", "CPU threads that share the work of one run", 1, 256, kReady),
+      flag(&S::allow_cpu_fallback, "allow-cpu-fallback", "Allow CPU fallback",
+           "Use the CPU where the execution provider asked for cannot be had, instead of failing", kReady),
+      integer(&S::intra_threads, "intra-threads", "Threads of a run", "CPU threads that share the work of one run", 1,
+              256, kReady),
       count(&S::workers, "workers", "Workers", "Runs at a time; 0: as many as there are cores for them", 0, 64, kReady),
-      count(&S::max_in_flight, "max-in-flight", "Maximum in flight", "Frames held at a time (at least batch-size); then drop-policy says", 1, 256, kReady),
-      count(&S::batch_size, "batch-size", "Batch size", "Pictures of a run at most, where the model leaves it open", 1, 256, kReady),
-      count(&S::batch_timeout, "batch-timeout", "Batch timeout", "Milliseconds that the first picture of a batch waits for others", 0, 10000, kReady),
-      choice(&S::drop_policy, dropPolicyType(), "drop-policy", "Drop policy", "What happens to a frame that comes while max-in-flight frames are held", kPlaying),
-      count(&S::inference_interval, "inference-interval", "Inference interval", "Every so many frames one is looked at; the others pass", 1, G_MAXINT, kPlaying),
-      flag(&S::repeat_results, "repeat-results", "Repeat results", "Frames that are not looked at carry the results of the last one that was, marked as not fresh", kPlaying),
+      count(&S::max_in_flight, "max-in-flight", "Maximum in flight",
+            "Frames held at a time (at least batch-size); then drop-policy says", 1, 256, kReady),
+      count(&S::batch_size, "batch-size", "Batch size", "Pictures of a run at most, where the model leaves it open", 1,
+            256, kReady),
+      count(&S::batch_timeout, "batch-timeout", "Batch timeout",
+            "Milliseconds that the first picture of a batch waits for others", 0, 10000, kReady),
+      choice(&S::drop_policy, dropPolicyType(), "drop-policy", "Drop policy",
+             "What happens to a frame that comes while max-in-flight frames are held", kPlaying),
+      count(&S::inference_interval, "inference-interval", "Inference interval",
+            "Every so many frames one is looked at; the others pass", 1, G_MAXINT, kPlaying),
+      flag(&S::repeat_results, "repeat-results", "Repeat results",
+           "Frames that are not looked at carry the results of the last one that was, marked as not fresh", kPlaying),
       flag(&S::qos, "qos", "QoS", "Frames that a sink reports to be late already are not looked at", kPlaying),
       choice(&S::layout, layoutType(), "layout", "Layout", "What upstream is asked for", kReady),
-      integer(&S::input_width, "input-width", "Input width", "Width of the model's picture where the model leaves it open; 0: what the model says", 0, 16384, kReady),
-      integer(&S::input_height, "input-height", "Input height", "Height of the model's picture where the model leaves it open; 0: what the model says", 0, 16384, kReady),
+      integer(&S::input_width, "input-width", "Input width",
+              "Width of the model's picture where the model leaves it open; 0: what the model says", 0, 16384, kReady),
+      integer(&S::input_height, "input-height", "Input height",
+              "Height of the model's picture where the model leaves it open; 0: what the model says", 0, 16384, kReady),
       choice(&S::resize, resizeType(), "resize-mode", "Resize mode", "How a frame gets the model's input size", kReady),
       choice(&S::scaling, scalingType(), "scaling", "Scaling", "How a tensor pixel is made of the frame's", kReady),
-      choice(&S::channel_order, channelOrderType(), "channel-order", "Channel order", "Order of the colours in the tensor", kReady),
-      {g_param_spec_double("pad-value", "Padding value", "Colour of the padding, 0 to 255; -1: as the model says, or as its family is trained", -1, 255, S{}.pad_value, kReady),
+      choice(&S::channel_order, channelOrderType(), "channel-order", "Channel order",
+             "Order of the colours in the tensor", kReady),
+      {g_param_spec_double("pad-value", "Padding value",
+                           "Colour of the padding, 0 to 255; -1: as the model says, or as its family is trained", -1,
+                           255, S{}.pad_value, kReady),
        [](S &s, const GValue *v) { s.pad_value = g_value_get_double(v); },
        [](const S &s, GValue *v) { g_value_set_double(v, s.pad_value); }},
-      text(&S::mean, "mean", "Mean", "Subtracted from a colour of 0 to 255: one number or three (red,green,blue); default: the model's", kReady),
-      text(&S::scale, "scale", "Scale", "A colour less its mean is multiplied by it: one number or three (red,green,blue); default: the model's", kReady),
-      choice(&S::region, regionType(), "inference-region", "Inference region", "What of a frame the model looks at", kReady),
-      text(&S::object_class, "object-class", "Object class", "With inference-region=objects: the labels of those looked at, divided by commas; default: all", kPlaying),
+      text(&S::mean, "mean", "Mean",
+           "Subtracted from a colour of 0 to 255: one number or three (red,green,blue); default: the model's", kReady),
+      text(&S::scale, "scale", "Scale",
+           "A colour less its mean is multiplied by it: one number or three (red,green,blue); default: the model's",
+           kReady),
+      choice(&S::region, regionType(), "inference-region", "Inference region", "What of a frame the model looks at",
+             kReady),
+      text(&S::object_class, "object-class", "Object class",
+           "With inference-region=objects: the labels of those looked at, divided by commas; default: all", kPlaying),
       choice(&S::decoder, decoderType(), "decoder", "Decoder", "What makes results of the model's outputs", kReady),
-      fraction(&S::threshold, "threshold", "Threshold", "What has a lower score is left out; -1: what is usual for the model's family", kPlaying),
-      fraction(&S::iou_threshold, "iou-threshold", "IoU threshold", "Boxes of a class that overlap by more (intersection over union) are the same object; -1: what is usual for the model's family", kPlaying),
-      integer(&S::max_detections, "max-detections", "Maximum detections", "The best so many results of a picture are kept", 1, G_MAXINT, kPlaying),
+      fraction(&S::threshold, "threshold", "Threshold",
+               "What has a lower score is left out; -1: what is usual for the model's family", kPlaying),
+      fraction(&S::iou_threshold, "iou-threshold", "IoU threshold",
+               "Boxes of a class that overlap by more (intersection over union) are the same object; -1: what is usual "
+               "for the model's family",
+               kPlaying),
+      integer(&S::max_detections, "max-detections", "Maximum detections",
+              "The best so many results of a picture are kept", 1, G_MAXINT, kPlaying),
       choice(&S::output, outputType(), "output", "Output", "What is attached to a frame", kReady),
-      flag(&S::message_results, "message-results", "Message results", "Post an element message fenceinfer-result for each frame", kPlaying),
-      count(&S::stats_interval, "stats-interval", "Statistics interval", "Milliseconds between element messages fenceinfer-stats; 0: none", 0, G_MAXINT, kPlaying),
+      flag(&S::message_results, "message-results", "Message results",
+           "Post an element message fenceinfer-result for each frame", kPlaying),
+      count(&S::stats_interval, "stats-interval", "Statistics interval",
+            "Milliseconds between element messages fenceinfer-stats; 0: none", 0, G_MAXINT, kPlaying),
       count(&S::fence_timeout, fenceTimeoutSpec()),
-      {onFenceErrorSpec(), [](S &s, const GValue *v) { s.on_fence_error = static_cast<GstZcOnFenceError>(g_value_get_enum(v)); },
+      {onFenceErrorSpec(),
+       [](S &s, const GValue *v) { s.on_fence_error = static_cast<GstZcOnFenceError>(g_value_get_enum(v)); },
        [](const S &s, GValue *v) { g_value_set_enum(v, s.on_fence_error); }},
   };
 }
@@ -273,8 +309,8 @@ bool getSetting(const Settings &settings, guint id, GValue *value) {
 guint modelFileId() { return 1; }
 
 std::vector<GType> settingTypes() {
-  return {layoutType(),     resizeType(), scalingType(), channelOrderType(),    dropPolicyType(),
-          regionType(), outputType(),  decoderType(),      GST_TYPE_ZC_ON_FENCE_ERROR};
+  return {layoutType(), resizeType(), scalingType(), channelOrderType(),        dropPolicyType(),
+          regionType(), outputType(), decoderType(), GST_TYPE_ZC_ON_FENCE_ERROR};
 }
 
 Result<ModelOptions> modelOptions(const Settings &s) {
@@ -327,8 +363,8 @@ ModelRunner::Options runnerOptions(const Settings &s) {
 guint queueCapacity(const Settings &s) { return std::max(s.max_in_flight, s.batch_size); }
 
 DecodeOptions decodeOptions(const Settings &s, const Model &model) {
-  return {s.threshold >= 0 ? s.threshold : model.threshold, s.iou_threshold >= 0 ? s.iou_threshold : model.iou_threshold,
-          s.max_detections};
+  return {s.threshold >= 0 ? s.threshold : model.threshold,
+          s.iou_threshold >= 0 ? s.iou_threshold : model.iou_threshold, s.max_detections};
 }
 
 } // namespace gstzc::infer

@@ -24,7 +24,8 @@ bool endsUnseenFrom(GstPad *src, int depth);
 bool allEndUnseen(GstElement *element, int depth) {
   bool any = false, all = true;
   GST_OBJECT_LOCK(element);
-  GList *pads = g_list_copy_deep(element->srcpads, [](gconstpointer pad, gpointer) { return gst_object_ref(const_cast<gpointer>(pad)); }, nullptr);
+  GList *pads = g_list_copy_deep(
+      element->srcpads, [](gconstpointer pad, gpointer) { return gst_object_ref(const_cast<gpointer>(pad)); }, nullptr);
   GST_OBJECT_UNLOCK(element);
   for (GList *pad = pads; pad != nullptr; pad = pad->next) {
     any = true;
@@ -57,7 +58,8 @@ bool endsUnseenFrom(GstPad *src, int depth) {
   GstElementFactory *factory = gst_element_get_factory(element.get());
   const std::string name = factory != nullptr ? GST_OBJECT_NAME(factory) : "";
   if (name == "fakesink") return true;
-  static constexpr const char *passing[] = {"capsfilter", "fenceinfer", "identity", "queue", "queue2", "tee", "watchdog"};
+  static constexpr const char *passing[] = {"capsfilter", "fenceinfer", "identity", "queue",
+                                            "queue2",     "tee",        "watchdog"};
   return std::find(std::begin(passing), std::end(passing), name) != std::end(passing) &&
          allEndUnseen(element.get(), depth + 1);
 }
@@ -72,7 +74,8 @@ GstCaps *tensorCaps(const Model &model) {
   const std::string name = gst_video_format_to_string(*format);
   const char *drm = drmFormatName(*format);
   std::string text;
-  if (drm != nullptr) text += "video/x-raw(memory:DMABuf), format=DMA_DRM, drm-format=" + std::string(drm) + size + "; ";
+  if (drm != nullptr)
+    text += "video/x-raw(memory:DMABuf), format=DMA_DRM, drm-format=" + std::string(drm) + size + "; ";
   text += "video/x-raw(memory:DMABuf), format=" + name + size + "; video/x-raw, format=" + name + size;
   return gst_caps_from_string(text.c_str());
 }

@@ -8,8 +8,8 @@
 
 namespace gstzc::infer {
 
-// The caps of such frames, in the three notations; null where no video format is the model's tensor (it takes other than
-// unsigned bytes, or they are normalised). To be unreferenced.
+// The caps of such frames, in the three notations; null where no video format is the model's tensor (it takes other
+// than unsigned bytes, or they are normalised). To be unreferenced.
 GstCaps *tensorCaps(const Model &model);
 
 // What the sink pad answers: `possible` (taken) with what is also in `tensor` before the rest; only that, where `only`.

@@ -6,8 +6,8 @@
 namespace gstzc::infer {
 namespace {
 
-// Bits without the sign above `infinity` are a NaN. Without a branch in the loop, so that it is vectorised; in blocks, so
-// that it ends early.
+// Bits without the sign above `infinity` are a NaN. Without a branch in the loop, so that it is vectorised; in blocks,
+// so that it ends early.
 template <typename T> bool anyAbove(const void *data, size_t n, T infinity, T magnitude) {
   constexpr size_t block = 4096;
   const T *const bits = static_cast<const T *>(data);

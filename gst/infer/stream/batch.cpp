@@ -24,7 +24,10 @@ Result<std::byte *> Scratch::atLeast(size_t bytes) {
   return data_.get();
 }
 
-int batchLimit(const InputPlan &plan, int wanted) { return std::clamp(wanted, 1, std::max(plan.batch, 1)); }
+int batchLimit(const InputPlan &plan, int wanted) {
+  const int most = std::max(plan.batch, 1);
+  return plan.open_batch ? std::clamp(wanted, 1, most) : most;
+}
 
 size_t fairShare(size_t waiting, size_t idle) {
   const size_t workers = std::max(idle, size_t{1});

@@ -27,7 +27,8 @@ private:
   size_t size_ = 0;
 };
 
-// The most pictures of a run, where the user wants at most `wanted`.
+// The most pictures of a run, where the user wants at most `wanted`: what the model fixes comes before that, because a
+// run takes as long with fewer.
 int batchLimit(const InputPlan &plan, int wanted);
 
 // How many of `waiting` pictures one of `idle` workers takes, the asking one among them: its share, rounded up.

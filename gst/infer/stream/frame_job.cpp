@@ -113,7 +113,7 @@ Result<Picture::Filled> FrameJob::fill(unsigned round, size_t index, void *tenso
 Status FrameJob::mapFrame() {
   auto layout = frameLayout(buffer_, task_.setup->caps);
   if (!layout) return layout.error();
-  auto mapped = MappedFrame::map(buffer_, *layout, task_.setup->whole.planes(), *MappingCache::process());
+  auto mapped = MappedFrame::map(buffer_, *layout, task_.setup->whole.planes(), *task_.setup->mappings);
   if (!mapped) return mapped.error();
   mapped_.emplace(mapped.take());
   return Nothing{};
@@ -123,8 +123,7 @@ Result<Picture::Filled> FrameJob::prepare(size_t index, void *tensor, const void
   const FrameSetup &setup = *task_.setup;
   const FramePlanes &planes = mapped_->planes();
   if (const auto &region = targets_[index].region; region) {
-    auto preprocessor =
-        Preprocessor::create(setup.caps.info, setup.model->plan, setup.model->preprocess, *region);
+    auto preprocessor = Preprocessor::create(setup.caps.info, setup.model->plan, setup.model->preprocess, *region);
     if (!preprocessor) return preprocessor.error();
     preprocessor->run(planes, tensor);
     return Picture::Filled::Yes;
@@ -200,8 +199,7 @@ Result<FrameFindings> FrameJob::decode(size_t index, const Outputs &outputs) con
   const auto &region = targets_[index].region;
   const Mapping mapping =
       region ? mapTensorToFrame(model.plan, *region, model.preprocess.resize) : setup.whole.mapping();
-  return toFrame(*found, model.labels, model.plan, mapping, setup.caps.width(), setup.caps.height(),
-                 region);
+  return toFrame(*found, model.labels, model.plan, mapping, setup.caps.width(), setup.caps.height(), region);
 }
 
 void FrameJob::complete() {
@@ -211,7 +209,8 @@ void FrameJob::complete() {
     gst_clear_buffer(&buffer_); // else the one who takes the frame from the queue could not write to it
   }
   State working = state_;
-  while (working != State::GivenUp && !state_.compare_exchange_weak(working, State::Done)) {}
+  while (working != State::GivenUp && !state_.compare_exchange_weak(working, State::Done)) {
+  }
   queue_->done(this);
 }
 

@@ -23,7 +23,8 @@ namespace gstzc::infer {
 
 // What was found in one picture of the frame.
 struct PictureResult {
-  std::optional<guint> object; // the id of the object in the frame's analytics metadata that the picture shows; none: the frame
+  std::optional<guint>
+      object; // the id of the object in the frame's analytics metadata that the picture shows; none: the frame
   FrameFindings findings;
   Outputs tensors; // kept only where they are asked for
   Picture::Times times;
@@ -33,7 +34,7 @@ struct PictureResult {
 
 struct FrameResult {
   std::vector<PictureResult> pictures;
-  std::chrono::nanoseconds took{0}; // from its arrival until all was found
+  std::chrono::nanoseconds took{0};     // from its arrival until all was found
   guint64 copies = 0, bytes_copied = 0; // of pixels that were the tensor and only had to be moved into a batch
 };
 

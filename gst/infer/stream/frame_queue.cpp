@@ -25,6 +25,11 @@ void FrameQueue::setCapacity(guint buffers) {
   changed_.notify_all();
 }
 
+guint FrameQueue::capacity() const {
+  std::lock_guard lock(mutex_);
+  return capacity_;
+}
+
 void FrameQueue::setWhenFull(WhenFull what) {
   std::lock_guard lock(mutex_);
   when_full_ = what;

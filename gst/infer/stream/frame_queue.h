@@ -83,6 +83,7 @@ public:
   FrameQueue &operator=(const FrameQueue &) = delete;
 
   void setCapacity(guint buffers); // at least 1
+  guint capacity() const;
   void setWhenFull(WhenFull what);
 
   // Takes the buffer. Waits while the queue is full, but never for the fences; ends with GST_FLOW_FLUSHING as soon as

@@ -37,8 +37,7 @@ Result<std::shared_ptr<const FrameSetup>> FrameSetup::create(std::shared_ptr<con
     auto preprocessor = Preprocessor::create(caps.info, model->plan, model->preprocess);
     if (!preprocessor) return preprocessor.error();
     const bool is_tensor = isTensor(caps.info, model->plan, model->preprocess);
-    return std::shared_ptr<const FrameSetup>(
-        new FrameSetup{std::move(model), caps, preprocessor.take(), is_tensor});
+    return std::shared_ptr<const FrameSetup>(new FrameSetup{std::move(model), caps, preprocessor.take(), is_tensor});
   } catch (const std::bad_alloc &) { // the callers are C functions that no exception may pass through
     return Error{"preparing for the caps", ENOMEM, "Use a model with smaller tensors, or give the process more memory"};
   }

@@ -6,6 +6,7 @@
 
 #include "gst/infer/model/model.h"
 #include "gst/infer/preprocess/preprocess.h"
+#include "gst/zerocopy/core/mapping.h"
 #include "gst/zerocopy/core/result.h"
 #include "gst/zerocopy/frame_layout.h"
 
@@ -20,6 +21,7 @@ struct FrameSetup {
   FrameCaps caps;
   Preprocessor whole;     // for the whole frame
   bool is_tensor = false; // a frame without gaps between its rows is the tensor
+  std::shared_ptr<MappingCache> mappings = MappingCache::process(); // it goes with its last user
 
   // Nothing throws: memory that runs out is an error with code ENOMEM.
   static Result<std::shared_ptr<const FrameSetup>> create(std::shared_ptr<const Model> model, const FrameCaps &caps);

@@ -17,8 +17,8 @@ public:
   // A sink's report (GST_EVENT_QOS): the buffer with running time `timestamp` came `diff` after its time, or before it
   // where it is negative. From another thread than decide().
   void report(GstClockTimeDiff diff, GstClockTime timestamp);
-  // For the next frame. `running_time`: its own, GST_CLOCK_TIME_NONE where it has none: it is not late then. Late frames
-  // do not count for the interval: the next one in time is looked at.
+  // For the next frame. `running_time`: its own, GST_CLOCK_TIME_NONE where it has none: it is not late then. Late
+  // frames do not count for the interval: the next one in time is looked at.
   Verdict decide(GstClockTime running_time, guint interval, bool qos);
 
 private:

@@ -32,7 +32,8 @@ protected:
   void setProperty(const char *text) {
     const std::string whole = text;
     const size_t equals = whole.find('=');
-    gst_util_set_object_arg(G_OBJECT(harness_->element), whole.substr(0, equals).c_str(), whole.substr(equals + 1).c_str());
+    gst_util_set_object_arg(G_OBJECT(harness_->element), whole.substr(0, equals).c_str(),
+                            whole.substr(equals + 1).c_str());
   }
   static bool lookedAt(GstBuffer *buffer) { return gst_buffer_get_analytics_relation_meta(buffer) != nullptr; }
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// Random steps of an application that starts, stops, seeks, flushes, negotiates anew, changes properties and swaps models, in
-// any order and in the middle of everything. What is right is that it goes on: no error, no wait without an end, and, in
-// the builds that look, no race and no leak.
+// Random steps of an application that starts, stops, seeks, flushes, negotiates anew, changes properties and swaps
+// models, in any order and in the middle of everything. What is right is that it goes on: no error, no wait without an
+// end, and, in the builds that look, no race and no leak.
 #include "tests/elements/infer/fixture.h"
 
 #include <atomic>
@@ -10,7 +10,6 @@
 #include <thread>
 
 #include <gst/app/gstappsrc.h>
-
 
 namespace gstzc::test {
 namespace {
@@ -26,7 +25,9 @@ protected:
 
   // appsrc, because its frames bring their caps along: a capsfilter may meet a frame of the caps before.
   void build(const std::string &properties) {
-    const std::string line = "appsrc name=source stream-type=seekable format=time block=true max-buffers=2 ! fenceinfer name=infer model-file=\"" + models_[0] + "\" " + properties + " ! queue max-size-buffers=2 ! fakesink sync=false";
+    const std::string line = "appsrc name=source stream-type=seekable format=time block=true max-buffers=2 ! "
+                             "fenceinfer name=infer model-file=\"" +
+                             models_[0] + "\" " + properties + " ! queue max-size-buffers=2 ! fakesink sync=false";
     GError *error = nullptr;
     pipeline_ = gst_parse_launch(line.c_str(), &error);
     ASSERT_EQ(error, nullptr) << error->message;
@@ -52,7 +53,9 @@ protected:
       const auto &kind = kinds[caps_ % std::size(kinds)];
       GstBuffer *buffer = solid(kind.format, kind.width, kind.height, kind.pixel);
       GST_BUFFER_PTS(buffer) = n * GST_SECOND / 30;
-      GstCaps *caps = gst_caps_new_simple("video/x-raw", "format", G_TYPE_STRING, kind.format, "width", G_TYPE_INT, kind.width, "height", G_TYPE_INT, kind.height, "framerate", GST_TYPE_FRACTION, 30, 1, nullptr);
+      GstCaps *caps =
+          gst_caps_new_simple("video/x-raw", "format", G_TYPE_STRING, kind.format, "width", G_TYPE_INT, kind.width,
+                              "height", G_TYPE_INT, kind.height, "framerate", GST_TYPE_FRACTION, 30, 1, nullptr);
       GstSample *sample = gst_sample_new(buffer, caps, nullptr, nullptr);
       if (gst_app_src_push_sample(GST_APP_SRC(source_), sample) != GST_FLOW_OK) g_usleep(1000);
       gst_sample_unref(sample);
@@ -109,8 +112,8 @@ protected:
     }
   }
 
-  // An appsrc whose caps come while the element after it stops says that it is not negotiated: that is its own race, and it
-  // goes on after a restart.
+  // An appsrc whose caps come while the element after it stops says that it is not negotiated: that is its own race,
+  // and it goes on after a restart.
   void look(GstMessage *message, int step) {
     GError *error = nullptr;
     gst_message_parse_error(message, &error, nullptr);

@@ -104,7 +104,9 @@ TEST_F(Swap, NoFrameIsLostWhileModelsChange) {
 TEST_F(Swap, WhatDoesNotLoadOrFitLeavesTheOldOne) {
   const std::string good = faces("a.onnx", 3.0f);
   OnnxModel four;
-  four.input("image", kOnnxFloat, {1, 4, 8, 8}).node("Identity", {"image"}, "out").output("out", kOnnxFloat, {1, 4, 8, 8});
+  four.input("image", kOnnxFloat, {1, 4, 8, 8})
+      .node("Identity", {"image"}, "out")
+      .output("out", kOnnxFloat, {1, 4, 8, 8});
   struct {
     std::string file;
     std::vector<const char *> said;

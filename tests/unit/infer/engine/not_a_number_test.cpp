@@ -30,8 +30,8 @@ TEST(NotANumber, IsFoundWhereverItIs) {
 
 TEST(NotANumber, InfinitiesAndOtherTypesAreNone) {
   const float infinity = std::numeric_limits<float>::infinity();
-  std::vector<float> numbers = {infinity, -infinity, 0, -0.0f, std::numeric_limits<float>::denorm_min(),
-                                std::numeric_limits<float>::max()};
+  std::vector<float> numbers = {
+      infinity, -infinity, 0, -0.0f, std::numeric_limits<float>::denorm_min(), std::numeric_limits<float>::max()};
   std::vector<int32_t> integers = {0x7fffffff, -1};
   std::vector<uint16_t> halves = {0x7c00, 0xfc00, 0x7bff, 0};
   Outputs outputs;

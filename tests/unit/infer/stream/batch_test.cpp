@@ -14,15 +14,19 @@ using namespace gstzc::infer;
 
 namespace {
 
-TEST(Batch, TheLimitIsTheUsersWithinTheModels) {
+TEST(Batch, TheLimitIsTheUsersUnlessTheModelFixesIt) {
   struct {
-    int plan, wanted, expected;
-  } const rows[] = {{1, 1, 1}, {1, 8, 1},  {8, 1, 1}, {8, 4, 4}, {8, 9, 8},
-                    {4, 0, 1}, {4, -3, 1}, {0, 4, 1}, {-1, 4, 1}};
+    int plan;
+    bool open;
+    int wanted, expected;
+  } const rows[] = {{1, true, 1, 1},  {1, true, 8, 1},  {8, true, 1, 1},  {8, true, 4, 4},  {8, true, 9, 8},
+                    {4, true, 0, 1},  {4, true, -3, 1}, {0, true, 4, 1},  {-1, true, 4, 1}, {4, false, 1, 4},
+                    {4, false, 2, 4}, {4, false, 9, 4}, {1, false, 8, 1}, {0, false, 8, 1}};
   for (const auto &row : rows) {
     InputPlan plan;
     plan.batch = row.plan;
-    EXPECT_EQ(batchLimit(plan, row.wanted), row.expected) << row.plan << " " << row.wanted;
+    plan.open_batch = row.open;
+    EXPECT_EQ(batchLimit(plan, row.wanted), row.expected) << row.plan << row.open << " " << row.wanted;
   }
 }
 

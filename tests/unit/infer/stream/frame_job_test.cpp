@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// A frame through queue, runner and an engine of the test's own: what reaches the engine, and what becomes of its answers.
+// A frame through queue, runner and an engine of the test's own: what reaches the engine, and what becomes of its
+// answers.
 #include "gst/infer/stream/frame_job.h"
 
 #include <cerrno>
@@ -68,9 +69,9 @@ struct Fixture {
   // One face: anchor 0 is (4,4) of 128, the box 16x16 with its centre at (64,64), the middle of the picture.
   static Fixture faces() {
     Fixture f;
-    auto engine = std::make_unique<FixedEngine>(
-        TensorInfo{"image", TensorType::Float32, {1, 128, 128, 3}},
-        std::vector<TensorInfo>{{"scores", TensorType::Float32, {1, 896, 1}}, {"boxes", TensorType::Float32, {1, 896, 16}}});
+    auto engine = std::make_unique<FixedEngine>(TensorInfo{"image", TensorType::Float32, {1, 128, 128, 3}},
+                                                std::vector<TensorInfo>{{"scores", TensorType::Float32, {1, 896, 1}},
+                                                                        {"boxes", TensorType::Float32, {1, 896, 16}}});
     engine->values = {std::vector<float>(896, -100.0f), std::vector<float>(896 * 16, 0.0f)};
     engine->values[0][0] = 4;
     engine->values[1][0] = engine->values[1][1] = 60;
@@ -271,9 +272,9 @@ TEST(CheckReadable, NamesTiledLayoutsAndFormats) {
   auto deep = checkReadable(test::frameCaps("video/x-raw,format=Y412_LE,width=64,height=48"));
   ASSERT_FALSE(deep.ok());
   EXPECT_NE(deep.error().message().find("Y412_LE"), std::string::npos);
-  EXPECT_TRUE(checkReadable(test::frameCaps(
-                                "video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=NV12,width=64,height=48"))
-                  .ok());
+  EXPECT_TRUE(
+      checkReadable(test::frameCaps("video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=NV12,width=64,height=48"))
+          .ok());
 }
 
 } // namespace

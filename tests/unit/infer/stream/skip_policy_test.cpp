@@ -40,9 +40,12 @@ TEST(SkipPolicy, LateFramesAreNotLookedAt) {
     bool qos;
     Verdict verdict;
   } const rows[] = {
-      {10, 100, 119, true, Verdict::Late},  {10, 100, 120, true, Verdict::Look},
-      {10, 100, 119, false, Verdict::Look}, {-30, 100, 69, true, Verdict::Late},
-      {-30, 100, 70, true, Verdict::Look},  {-300, 100, 0, true, Verdict::Look},
+      {10, 100, 119, true, Verdict::Late},
+      {10, 100, 120, true, Verdict::Look},
+      {10, 100, 119, false, Verdict::Look},
+      {-30, 100, 69, true, Verdict::Late},
+      {-30, 100, 70, true, Verdict::Look},
+      {-300, 100, 0, true, Verdict::Look},
       {10, 100, GST_CLOCK_TIME_NONE, true, Verdict::Look},
       {10, GST_CLOCK_TIME_NONE, 5, true, Verdict::Look},
       {G_MAXINT64, 100, G_MAXINT64 / 4, true, Verdict::Late},
