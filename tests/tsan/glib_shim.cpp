@@ -331,6 +331,36 @@ SHIM GstMessage *gst_bus_pop_filtered(GstBus *bus, GstMessageType types) {
   return gst_bus_timed_pop_filtered(bus, 0, types);
 }
 
+// Threads of a pool inside GStreamer: the call sees what was before it was asked for.
+namespace {
+struct LaterCall {
+  GstElementCallAsyncFunc function;
+  gpointer data;
+  GDestroyNotify destroy;
+};
+} // namespace
+
+SHIM void gst_element_call_async(GstElement *element, GstElementCallAsyncFunc function, gpointer data,
+                                 GDestroyNotify destroy) {
+  REAL(gst_element_call_async);
+  auto *const call = new LaterCall{function, data, destroy};
+  release(call);
+  real(
+      element,
+      [](GstElement *on, gpointer pointer) {
+        acquire(pointer);
+        const auto *const later = static_cast<LaterCall *>(pointer);
+        later->function(on, later->data);
+      },
+      call,
+      [](gpointer pointer) {
+        acquire(pointer);
+        const auto *const later = static_cast<LaterCall *>(pointer);
+        if (later->destroy != nullptr) later->destroy(later->data);
+        delete later;
+      });
+}
+
 SHIM void g_async_queue_push(GAsyncQueue *queue, gpointer data) {
   REAL(g_async_queue_push);
   release(data);

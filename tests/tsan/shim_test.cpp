@@ -2,6 +2,7 @@
 // What GLib and GStreamer order is not reported: the program fails by ThreadSanitizer's exit status if anything is.
 #include <array>
 #include <functional>
+#include <future>
 #include <thread>
 
 #include <gst/gst.h>
@@ -221,6 +222,34 @@ TEST(Pools, ABufferComesBackWithWhatWasWritten) {
   });
   gst_buffer_pool_set_active(pool, FALSE);
   gst_object_unref(pool);
+}
+
+TEST(Elements, ACallInAnotherThreadSeesWhatWasBefore) {
+  struct Data {
+    int before = 0;
+    std::promise<int> seen, gone;
+  };
+  GstElement *element = GST_ELEMENT(gst_object_ref_sink(gst_bin_new(nullptr)));
+  for (int i = 0; i < 100; ++i) {
+    auto *data = new Data;
+    auto seen = data->seen.get_future(), gone = data->gone.get_future();
+    data->before = i;
+    gst_element_call_async(
+        element,
+        [](GstElement *, gpointer pointer) {
+          auto *const mine = static_cast<Data *>(pointer);
+          mine->seen.set_value(mine->before);
+        },
+        data,
+        [](gpointer pointer) {
+          std::promise<int> last = std::move(static_cast<Data *>(pointer)->gone);
+          delete static_cast<Data *>(pointer);
+          last.set_value(0);
+        });
+    EXPECT_EQ(seen.get(), i);
+    gone.get();
+  }
+  gst_object_unref(element);
 }
 
 // Frames cross two queues; what a probe wrote in the first thread is read in the last, and the counts after the end.
