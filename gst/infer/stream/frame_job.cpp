@@ -83,19 +83,19 @@ void FrameJob::start(const FrameQueue::FenceEnd &end) {
 }
 
 Result<Picture::Filled> FrameJob::fill(unsigned round, size_t index, void *tensor, const void **elsewhere) {
-  State waiting = State::Waiting;
-  if (!wanted(round) || (!state_.compare_exchange_strong(waiting, State::Working) && waiting != State::Working))
-    return Picture::Filled::NotYet;
   {
     std::unique_lock lock(mutex_);
-    if (!wanted(round)) return Picture::Filled::NotYet;
+    State state = State::Waiting;
+    if (!wanted(round) || (!state_.compare_exchange_strong(state, State::Working) && state != State::Working))
+      return Picture::Filled::NotYet;
     if (!mapped_) {
       // The frame may have lain in the queue for long, and the kernel, once it is told of a read, waits for whoever
       // writes into the memory by then, without a deadline that we could set. So nobody reads who has not looked.
       auto fences = frameFences(buffer_, Access::Read);
       if (!fences || !fences->none()) {
         ++round_;
-        state_ = State::Waiting;
+        state = State::Working;
+        state_.compare_exchange_strong(state, State::Waiting); // unless it was given up just now
         lock.unlock();
         queue_->waitAgain(this, std::move(fences), task_.fence_timeout);
         return Picture::Filled::NotYet;
@@ -172,6 +172,7 @@ void FrameJob::finished(unsigned round, size_t index, Result<Outputs> outputs, c
   bool last = false;
   {
     std::lock_guard lock(mutex_);
+    if (round != round_) return; // another picture of the frame has it started anew
     result_.pictures[index].times = times;
     result_.pictures[index].decode = decoded;
     if (error) {

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <chrono>
 #include <future>
+#include <mutex>
 #include <new>
 #include <thread>
 
@@ -13,7 +14,10 @@
 #include <gtest/gtest.h>
 
 #include "gst/infer/decode/blazeface.h"
+#include "tests/support/dmabuf_memory.h"
+#include "tests/support/fence_events.h"
 #include "tests/support/frame_caps.h"
+#include "tests/support/scale.h"
 
 using namespace gstzc;
 using namespace gstzc::infer;
@@ -39,8 +43,11 @@ public:
       return Error{"running", ECANCELED, ""};
     }
     const auto *data = static_cast<const std::byte *>(inputs[0].data);
-    fed.emplace_back(data, data + inputs[0].bytes);
-    fed_from.push_back(data);
+    {
+      const std::lock_guard lock(mutex_);
+      fed.emplace_back(data, data + inputs[0].bytes);
+      fed_from.push_back(data);
+    }
     Outputs outputs;
     for (size_t i = 0; i < outputs_.size(); ++i)
       outputs.tensors.push_back(
@@ -57,6 +64,7 @@ public:
 
 private:
   std::vector<TensorInfo> inputs_, outputs_;
+  std::mutex mutex_; // several workers
 };
 
 struct Fixture {
@@ -261,6 +269,66 @@ TEST(FrameJob, AFlushEndsARunThatHangs) {
   f.runner->dropUnwanted();
   for (int i = 0; i < 10000 && !gone.expired(); ++i) std::this_thread::sleep_for(1ms);
   EXPECT_TRUE(gone.expired());
+}
+
+// A frame of 64x64 with six objects, and a fence of which the workers learn only when they look at it.
+GstBuffer *sixObjects(int fence) {
+  GstBuffer *buffer = filled(64 * 64 * 3, 255);
+  auto *meta = gst_buffer_add_analytics_relation_meta(buffer);
+  for (int i = 0; i < 6; ++i) {
+    GstAnalyticsODMtd od;
+    gst_analytics_relation_meta_add_od_mtd(meta, 0, 8 * i, 0, 16, 16, 0.9f, &od);
+  }
+  const test::Wrapper wrapper;
+  gst_buffer_append_memory(buffer, wrapper.wrap(fence, 16));
+  return buffer;
+}
+
+// Workers that look at the objects of one frame side by side, find it being written into and send it back to wait,
+// all as one.
+TEST(FrameJob, ObjectsWaitForTheirFrameTogether) {
+  auto f = Fixture::faces();
+  f.setCaps("video/x-raw,format=RGB,width=64,height=64");
+  f.runner = std::make_shared<ModelRunner>(f.model, ModelRunner::Options{.workers = 4});
+  f.task.objects = true;
+  f.task.fence_timeout = 30s;
+  for (int repeat = 0; repeat < test::rounds(100); ++repeat) {
+    const test::EventSource producer;
+    GstBuffer *buffer = sixObjects(producer.fd());
+    auto job = std::make_shared<FrameJob>(buffer, f.task, f.queue, f.runner);
+    f.queue->pushBuffer(buffer, job, FrameFences{}, 30s);
+    while (FencePoller::process().counters().pending == 0) std::this_thread::sleep_for(100us);
+    producer.signal();
+    auto item = f.queue->pop();
+    gst_mini_object_unref(item->object);
+    f.queue->finishedBuffer();
+    auto result = job->takeResult();
+    ASSERT_TRUE(result.ok()) << result.error().message();
+    ASSERT_EQ(result->pictures.size(), 6u);
+    for (const PictureResult &picture : result->pictures) EXPECT_EQ(picture.findings.boxes.size(), 1u);
+  }
+}
+
+// One that waits for its producer can be given up, whoever looked at it before.
+TEST(FrameJob, AFrameThatWaitsAgainCanBeGivenUp) {
+  auto f = Fixture::faces();
+  f.setCaps("video/x-raw,format=RGB,width=64,height=64");
+  f.runner = std::make_shared<ModelRunner>(f.model, ModelRunner::Options{.workers = 4});
+  f.task.objects = true;
+  f.task.fence_timeout = 30s;
+  f.queue->setCapacity(1);
+  f.queue->setWhenFull(FrameQueue::WhenFull::DropOldest);
+  const test::EventSource never;
+  const guint64 repeats = static_cast<guint64>(test::rounds(100));
+  for (guint64 repeat = 0; repeat < repeats; ++repeat) {
+    GstBuffer *buffer = sixObjects(never.fd());
+    f.queue->pushBuffer(buffer, std::make_shared<FrameJob>(buffer, f.task, f.queue, f.runner), FrameFences{}, 30s);
+    while (FencePoller::process().counters().pending == 0 || f.runner->waiting() > 0)
+      std::this_thread::sleep_for(100us);
+    EXPECT_EQ(f.queue->droppedByPolicy(), repeat) << "the one before was in the way";
+  }
+  f.queue->setFlushing();
+  EXPECT_EQ(f.queue->clear().buffers, 1u);
 }
 
 TEST(CheckReadable, NamesTiledLayoutsAndFormats) {
