@@ -673,6 +673,20 @@ static void post_load_error(GstFenceInfer *self, const LoadError &failure) {
   }
 }
 
+// Settings that each make sense, but together leave frames as they came: said once.
+static void warn_of_nothing(GstFenceInfer *self, const Settings &settings, const Model &model) {
+  if (settings.output == OutputKind::RelationMeta && model.decoder == nullptr)
+    GST_ELEMENT_WARNING(self, LIBRARY, SETTINGS,
+                        ("decoder=none with output=relation-meta attaches nothing to the frames. Set "
+                         "output=tensor-meta for the model's tensors, or let a decoder make results of them"),
+                        (nullptr));
+  if (settings.output == OutputKind::TensorMeta && settings.region == InferenceRegion::Objects)
+    GST_ELEMENT_WARNING(self, LIBRARY, SETTINGS,
+                        ("output=tensor-meta with inference-region=objects attaches nothing to the frames: tensors are "
+                         "of whole frames. Set output=relation-meta"),
+                        (nullptr));
+}
+
 static bool load_model(GstFenceInfer *self) {
   State *s = self->state;
   const Settings settings = settings_of(self);
@@ -691,6 +705,7 @@ static bool load_model(GstFenceInfer *self) {
     return false;
   }
   GST_INFO_OBJECT(self, "%s", describe(*acquired.runner->model()).c_str());
+  warn_of_nothing(self, settings, *acquired.runner->model());
   {
     std::lock_guard lock(s->model_mutex);
     s->runner = std::move(acquired.runner);
