@@ -18,14 +18,14 @@ float sigmoid(float raw) { return 1.0f / (1.0f + std::exp(-std::clamp(raw, -100.
 
 } // namespace
 
-const char *BlazeFaceDecoder::expectedShapes() {
-  return "a square float32 input with outputs [1,896,1] and [1,896,16], or [1,512,1], [1,384,1], [1,512,16] and "
+const char *BlazeFaceDecoder::expected() {
+  return "a square input with outputs [1,896,1] and [1,896,16], or [1,512,1], [1,384,1], [1,512,16] and "
          "[1,384,16]";
 }
 
-std::unique_ptr<BlazeFaceDecoder> BlazeFaceDecoder::match(const InputPlan &input,
-                                                          const std::vector<TensorInfo> &outputs) {
-  if (input.width != input.height || input.type != TensorType::Float32) return nullptr;
+std::unique_ptr<Decoder> BlazeFaceDecoder::match(const DecoderWishes &, const InputPlan &input,
+                                                 const std::vector<TensorInfo> &outputs) {
+  if (input.width != input.height) return nullptr;
   const auto find = [&](int anchors, int last) -> std::optional<OutputSlot> {
     const auto it = std::find_if(outputs.begin(), outputs.end(),
                                  [&](const TensorInfo &info) { return declared(info, {anchors, last}); });
@@ -57,7 +57,6 @@ Point BlazeFaceDecoder::anchor(int i) {
 }
 
 const FamilyDefaults &BlazeFaceDecoder::defaults() const {
-  // -1..1, padding black
   constexpr float scale = 1.0f / 127.5f;
   static const FamilyDefaults defaults = {
       .preprocess = {.resize = ResizeMode::Letterbox,

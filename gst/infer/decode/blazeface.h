@@ -18,16 +18,17 @@ class BlazeFaceDecoder : public Decoder {
 public:
   static constexpr int kAnchors = 896, kFineAnchors = 512, kNumbers = 16, kKeypoints = 6;
 
-  // Null where the shapes are not BlazeFace's: a square float32 input and, among the outputs in any order,
-  // [1,896,1] and [1,896,16], or the same split by grid: [1,512,1], [1,384,1], [1,512,16], [1,384,16].
-  static std::unique_ptr<BlazeFaceDecoder> match(const InputPlan &input, const std::vector<TensorInfo> &outputs);
-  static const char *expectedShapes();
+  // Null where the shapes are not BlazeFace's: a square input and, among the outputs in any order, [1,896,1] and
+  // [1,896,16], or the same split by grid: [1,512,1], [1,384,1], [1,512,16], [1,384,16].
+  static std::unique_ptr<Decoder> match(const DecoderWishes &wishes, const InputPlan &input,
+                                        const std::vector<TensorInfo> &outputs);
+  static const char *expected();
 
   // Centre of anchor `i` as part of the input picture.
   static Point anchor(int i);
 
-  const char *name() const override { return "blazeface"; }
-  const FamilyDefaults &defaults() const override;
+  const char *name() const override { return decoderName(DecoderKind::BlazeFace); }
+  const FamilyDefaults &defaults() const override; // RGB -1..1, letterboxed in the middle, padded with black
   int classes() const override { return 1; }
   Result<Findings> decode(const Outputs &outputs, const DecodeOptions &options) const override;
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "gst/infer/decode/decoder.h"
 
+#include <algorithm>
+
 #include "gst/infer/decode/blazeface.h"
 #include "gst/infer/decode/classification.h"
 #include "gst/infer/decode/detr.h"
@@ -42,15 +44,10 @@ struct Family {
   const char *(*expected)();
 };
 
-std::unique_ptr<Decoder> matchBlazeFace(const DecoderWishes &, const InputPlan &input,
-                                        const std::vector<TensorInfo> &outputs) {
-  return BlazeFaceDecoder::match(input, outputs);
-}
-
 // Auto asks them in this order. Unless it is named, each only takes what no other of them would take: shapes that two
 // families share are settled by the grids of the input, by names or by the number of classes, or not at all.
 constexpr Family kFamilies[] = {
-    {DecoderKind::BlazeFace, matchBlazeFace, BlazeFaceDecoder::expectedShapes},
+    {DecoderKind::BlazeFace, BlazeFaceDecoder::match, BlazeFaceDecoder::expected},
     {DecoderKind::YuNet, YuNetDecoder::match, YuNetDecoder::expected},
     {DecoderKind::SsdPostprocess, SsdPostprocessDecoder::match, SsdPostprocessDecoder::expected},
     {DecoderKind::Ssd, SsdDecoder::match, SsdDecoder::expected},
@@ -64,13 +61,17 @@ constexpr Family kFamilies[] = {
     {DecoderKind::Segmentation, SegmentationDecoder::match, SegmentationDecoder::expected},
 };
 
+constexpr size_t kShownOutputs = 12; // of an error: all of YuNet's
+
 std::string describe(const DecoderWishes &wishes, const InputPlan &input, const std::vector<TensorInfo> &outputs) {
   std::string text = "a picture of " + std::to_string(input.width) + "x" + std::to_string(input.height);
   if (wishes.classes > 0) text += ", " + std::to_string(wishes.classes) + " classes";
   if (wishes.keypoints > 0) text += ", " + std::to_string(wishes.keypoints) + " keypoints";
   if (outputs.empty()) return text + " and no outputs";
   text += outputs.size() == 1 ? " and the output " : " and the outputs ";
-  for (size_t i = 0; i < outputs.size(); ++i) text += (i > 0 ? ", " : "") + outputs[i].describe();
+  const size_t shown = std::min(outputs.size(), kShownOutputs);
+  for (size_t i = 0; i < shown; ++i) text += (i > 0 ? ", " : "") + outputs[i].describe();
+  if (shown < outputs.size()) text += " and " + std::to_string(outputs.size() - shown) + " more";
   return text;
 }
 
@@ -79,19 +80,21 @@ std::string describe(const DecoderWishes &wishes, const InputPlan &input, const 
 Result<std::unique_ptr<Decoder>> makeDecoder(const DecoderWishes &wishes, const InputPlan &input,
                                              const std::vector<TensorInfo> &outputs) {
   if (wishes.kind == DecoderKind::None) return std::unique_ptr<Decoder>();
-  std::string needs;
+  std::string needs, names;
   for (const Family &family : kFamilies) {
+    names += (names.empty() ? "" : ", ") + std::string(decoderName(family.kind));
     if (wishes.kind != DecoderKind::Auto && wishes.kind != family.kind) continue;
     if (auto decoder = family.match(wishes, input, outputs)) return decoder;
-    needs += std::string(needs.empty() ? "" : "; ") + decoderName(family.kind) + " needs " + family.expected();
+    needs = std::string(decoderName(family.kind)) + " needs " + family.expected() + ". ";
   }
   const std::string model = " a model with " + describe(wishes, input, outputs);
-  const std::string raw = "decoder=none gives the tensors as they are";
+  const std::string raw = "decoder=none output=tensor-meta gives the tensors as they are";
   if (wishes.kind == DecoderKind::Auto)
-    return Error{"no decoder understands" + model, 0,
-                 "Name one with decoder=, or tell the number of classes by labels-file; " + raw + ". " + needs};
-  const std::string nick = std::string("decoder=") + decoderName(wishes.kind);
-  return Error{nick + " does not fit" + model, 0, (needs.empty() ? "" : needs + ". ") + raw};
+    return Error{
+        "no decoder understands" + model, 0,
+        std::string(wishes.classes > 0 ? "Set decoder=" : "Set labels-file, which tells the classes, or decoder=") +
+            " to one of " + names + ": where it does not fit, what it needs is said; " + raw};
+  return Error{std::string("decoder=") + decoderName(wishes.kind) + " does not fit" + model, 0, needs + raw};
 }
 
 } // namespace gstzc::infer

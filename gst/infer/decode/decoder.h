@@ -68,9 +68,9 @@ struct DecoderWishes {
   int keypoint_values = 0; // numbers of a keypoint: 2 or, with a score, 3; 0: not known
 };
 
-// The decoder for a model with these tensors; Auto takes the first that surely fits, else it is an error that names the
-// outputs' shapes, what each decoder would need, and decoder=none. A named one that does not fit is an error too. Null
-// only for None.
+// The decoder for a model with these tensors; Auto takes the one that surely fits, else it is an error that names the
+// outputs' shapes, the decoders and decoder=none. A named one that does not fit is an error that says what it needs.
+// Null only for None.
 Result<std::unique_ptr<Decoder>> makeDecoder(const DecoderWishes &wishes, const InputPlan &input,
                                              const std::vector<TensorInfo> &outputs);
 

@@ -276,7 +276,7 @@ private:
             known_.decoder = stated_.decoder;
           return Nothing{};
         }
-        error = made.error();
+        if (&wish == &wishes[1]) error = made.error(); // of what the user says and all that is known
       }
     }
     return named(error);

@@ -52,33 +52,33 @@ struct Tensors {
 };
 
 TEST(BlazeFace, MatchesByShapeInAnyOrder) {
-  EXPECT_NE(BlazeFaceDecoder::match(kFront, split()), nullptr);
-  EXPECT_NE(BlazeFaceDecoder::match({256, 256, TensorLayout::Nchw, TensorType::Float32}, split()), nullptr);
+  EXPECT_NE(BlazeFaceDecoder::match({}, kFront, split()), nullptr);
+  EXPECT_NE(BlazeFaceDecoder::match({}, {256, 256, TensorLayout::Nchw, TensorType::Float32}, split()), nullptr);
+  EXPECT_NE(BlazeFaceDecoder::match({}, {128, 128, TensorLayout::Nhwc, TensorType::Float16}, split()), nullptr);
   auto reversed = split();
   std::reverse(reversed.begin(), reversed.end());
-  EXPECT_NE(BlazeFaceDecoder::match(kFront, reversed), nullptr);
-  EXPECT_NE(BlazeFaceDecoder::match(kFront, {info({-1, 896, 16}), info({-1, 896, 1})}), nullptr);
+  EXPECT_NE(BlazeFaceDecoder::match({}, kFront, reversed), nullptr);
+  EXPECT_NE(BlazeFaceDecoder::match({}, kFront, {info({-1, 896, 16}), info({-1, 896, 1})}), nullptr);
 }
 
 TEST(BlazeFace, DoesNotMatchOthers) {
-  EXPECT_EQ(BlazeFaceDecoder::match(kFront, {}), nullptr);
-  EXPECT_EQ(BlazeFaceDecoder::match({128, 96, TensorLayout::Nhwc, TensorType::Float32}, split()), nullptr);
-  EXPECT_EQ(BlazeFaceDecoder::match({128, 128, TensorLayout::Nhwc, TensorType::UInt8}, split()), nullptr);
-  EXPECT_EQ(BlazeFaceDecoder::match(kFront, {info({1, 4420, 2}), info({1, 4420, 4})}), nullptr);
-  EXPECT_EQ(BlazeFaceDecoder::match(kFront, {info({1, 896, 1}, TensorType::Int64), info({1, 896, 16})}), nullptr);
+  EXPECT_EQ(BlazeFaceDecoder::match({}, kFront, {}), nullptr);
+  EXPECT_EQ(BlazeFaceDecoder::match({}, {128, 96, TensorLayout::Nhwc, TensorType::Float32}, split()), nullptr);
+  EXPECT_EQ(BlazeFaceDecoder::match({}, kFront, {info({1, 4420, 2}), info({1, 4420, 4})}), nullptr);
+  EXPECT_EQ(BlazeFaceDecoder::match({}, kFront, {info({1, 896, 1}, TensorType::Int64), info({1, 896, 16})}), nullptr);
   auto lacking = split();
   lacking.pop_back();
-  EXPECT_EQ(BlazeFaceDecoder::match(kFront, lacking), nullptr);
+  EXPECT_EQ(BlazeFaceDecoder::match({}, kFront, lacking), nullptr);
 }
 
 TEST(BlazeFace, FactoryNamesTheShapes) {
-  auto decoder = makeDecoder({}, kFront, {info({1, 4420, 2}), info({1, 4420, 4})});
+  auto decoder = makeDecoder({.kind = DecoderKind::BlazeFace}, kFront, {info({1, 4420, 2}), info({1, 4420, 4})});
   ASSERT_FALSE(decoder.ok());
   const std::string text = decoder.error().message();
   EXPECT_NE(text.find("[1,4420,2]"), std::string::npos) << text;
   EXPECT_NE(text.find("128x128"), std::string::npos) << text;
   EXPECT_NE(text.find("[1,896,16]"), std::string::npos) << text;
-  auto fits = makeDecoder({}, kFront, split());
+  auto fits = makeDecoder({.kind = DecoderKind::BlazeFace}, kFront, split());
   ASSERT_TRUE(fits.ok());
   EXPECT_STREQ((*fits)->name(), "blazeface");
   EXPECT_EQ((*fits)->defaults().labels, std::vector<std::string>{"face"});
@@ -103,7 +103,7 @@ TEST(BlazeFace, OneFaceOfEachGrid) {
   tensors.face(512 + 6 * (8 * 6 + 6) + 4, 1.0f, -4, 4, 32, 16); // column 6, row 6: anchor (104, 104)
   for (const bool whole : {false, true}) {
     const auto infos = whole ? std::vector{info({1, 896, 16}), info({1, 896, 1})} : split();
-    auto decoder = BlazeFaceDecoder::match(kFront, infos);
+    auto decoder = BlazeFaceDecoder::match({}, kFront, infos);
     ASSERT_NE(decoder, nullptr);
     auto faces = decoder->decode(whole ? tensors.asWhole() : tensors.asSplit(), {});
     ASSERT_TRUE(faces.ok()) << faces.error().message();
@@ -126,7 +126,7 @@ TEST(BlazeFace, OneFaceOfEachGrid) {
 TEST(BlazeFace, BackModelHasPixelsOf256) {
   Tensors tensors;
   tensors.face(0, 2.0f, 8, 8, 16, 16);
-  auto decoder = BlazeFaceDecoder::match({256, 256, TensorLayout::Nhwc, TensorType::Float32}, split());
+  auto decoder = BlazeFaceDecoder::match({}, {256, 256, TensorLayout::Nhwc, TensorType::Float32}, split());
   auto faces = decoder->decode(tensors.asSplit(), {});
   ASSERT_TRUE(faces.ok());
   ASSERT_EQ(faces->detections.size(), 1u);
@@ -135,7 +135,7 @@ TEST(BlazeFace, BackModelHasPixelsOf256) {
 }
 
 TEST(BlazeFace, ThresholdClippingAndNumbersThatAreNone) {
-  auto decoder = BlazeFaceDecoder::match(kFront, split());
+  auto decoder = BlazeFaceDecoder::match({}, kFront, split());
   Tensors tensors;
   tensors.face(0, 0.0f, 0, 0, 10, 10);     // exactly 0.5
   tensors.face(100, -0.01f, 0, 0, 10, 10); // just below
@@ -151,7 +151,7 @@ TEST(BlazeFace, ThresholdClippingAndNumbersThatAreNone) {
 }
 
 TEST(BlazeFace, OtherShapesThanDeclaredAreAnError) {
-  auto decoder = BlazeFaceDecoder::match(kFront, split());
+  auto decoder = BlazeFaceDecoder::match({}, kFront, split());
   Tensors tensors;
   Outputs outputs = tensors.asSplit();
   outputs.tensors[2].dims = {1, 511, 16};

@@ -102,7 +102,7 @@ struct Fixture {
     auto made = std::make_shared<Model>();
     made->plan = plan;
     if (face) {
-      made->decoder = BlazeFaceDecoder::match(plan, owned->outputs());
+      made->decoder = BlazeFaceDecoder::match({}, plan, owned->outputs());
       made->preprocess = made->decoder->defaults().preprocess;
       made->labels = {"face"};
     }
