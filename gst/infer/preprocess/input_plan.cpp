@@ -47,7 +47,8 @@ Result<int64_t> sideOf(const TensorInfo &input, int64_t fixed, int wish, const c
                  "Ask for the size that the model has, or export it with an open one");
   if (fixed < 0 && wish <= 0)
     return wrong(input, std::string("leaves its ") + side + " open",
-                 "Give the width and the height that it is to be run with, or export it with a fixed picture size");
+                 "Set input-width and input-height to the size that it is to be run with, or export it with a fixed "
+                 "picture size");
   return fixed >= 0 ? fixed : wish;
 }
 
