@@ -191,7 +191,6 @@ void ModelRunner::Core::work() {
 
 ModelRunner::Core::Batch ModelRunner::Core::take(Run &run) {
   Lock lock(mutex_);
-  bool collected = false;
   size_t count = 0;
   while (true) {
     if (stopping_) return {};
@@ -210,7 +209,7 @@ ModelRunner::Core::Batch ModelRunner::Core::take(Run &run) {
     const bool waits = options_.batch_timeout.count() > 0 && !hurried_;
     const auto deadline = first.since + options_.batch_timeout;
     if (waits && count < limit && other == line_.end() && Clock::now() < deadline) {
-      collected = collecting_ = true;
+      collecting_ = true;
       batch_.wait_until(lock, deadline);
       collecting_ = false;
       continue;
@@ -230,7 +229,7 @@ ModelRunner::Core::Batch ModelRunner::Core::take(Run &run) {
   }
   run.cancel.reset();
   for (const Member &member : batch.members) run.pictures.push_back(member.picture.get());
-  if (collected && !line_.empty()) free_.notify_one(); // nobody was told of what came meanwhile
+  if (options_.batch_timeout.count() > 0 && !line_.empty()) free_.notify_one(); // what came meanwhile told nobody
   return batch;
 }
 

@@ -225,6 +225,19 @@ TEST_F(Runner, WhatCameForAFullBatchGoesToAnotherWorker) {
   expectResults(pictures);
 }
 
+TEST_F(Runner, WhatCameForSeveralBatchesGoesToAsManyWorkers) {
+  make({.workers = 3, .batch = 2, .batch_timeout = 1h}, 2, true);
+  for (size_t round = 0; round < 10; ++round) { // who wakes first is chance
+    fake_.engine->close();
+    Pictures pictures = submit({1});
+    std::this_thread::sleep_for(5ms); // one has it and waits for more, the others sleep, most probably
+    for (const auto &picture : submit({2, 3, 4, 5, 6})) pictures.push_back(picture);
+    EXPECT_TRUE(fake_.engine->began(3 * (round + 1))) << "a worker sleeps while pictures wait";
+    fake_.engine->open();
+    expectResults(pictures);
+  }
+}
+
 TEST_F(Runner, HurryEndsTheWaitUntilTheNextPicture) {
   make({.workers = 1, .batch = 3, .batch_timeout = 20s}, 3, true);
   runner_->hurry(); // nothing waits: forgotten with the next
