@@ -50,7 +50,13 @@ bool FrameJob::giveUp() {
   return state_.compare_exchange_strong(waiting, State::GivenUp);
 }
 
-void FrameJob::abandoned() { state_ = State::GivenUp; }
+void FrameJob::abandoned() {
+  const State before = state_.exchange(State::GivenUp);
+  if (before == State::Working) return; // the frame is being read; complete() lets it go
+  // its pictures may stay in the runner's line for long, but nobody reads them now: the producer gets its buffer back
+  const std::lock_guard lock(mutex_);
+  gst_clear_buffer(&buffer_);
+}
 
 void FrameJob::start(const FrameQueue::FenceEnd &end) {
   verdict_ = end.result ? judgeFence(*end.result, task_.on_fence_error, end.timeout)
@@ -183,7 +189,6 @@ void FrameJob::finished(unsigned round, size_t index, Result<Outputs> outputs, c
       if (task_.keep_tensors) picture.tensors = outputs.take();
     }
     last = --unfinished_ == 0;
-    if (last) result_.took = Clock::now() - arrival_;
   }
   if (last) complete();
 }
@@ -206,6 +211,7 @@ Result<FrameFindings> FrameJob::decode(size_t index, const Outputs &outputs) con
 void FrameJob::complete() {
   {
     std::lock_guard lock(mutex_);
+    result_.took = Clock::now() - arrival_;
     mapped_.reset();
     gst_clear_buffer(&buffer_); // else the one who takes the frame from the queue could not write to it
   }

@@ -223,6 +223,7 @@ TEST(FrameJob, NoObjectNoRun) {
   auto result = f.run(filled(256 * 128 * 3, 255))->takeResult();
   ASSERT_TRUE(result.ok()) << result.error().message();
   EXPECT_TRUE(result->pictures.empty());
+  EXPECT_GT(result->took.count(), 0);
   EXPECT_TRUE(f.engine->fed.empty());
 }
 
@@ -329,6 +330,32 @@ TEST(FrameJob, AFrameThatWaitsAgainCanBeGivenUp) {
   }
   f.queue->setFlushing();
   EXPECT_EQ(f.queue->clear().buffers, 1u);
+}
+
+TEST(FrameJob, ADroppedFrameIsHeldByNobodyWhileTheWorkerIsBusy) {
+  auto f = Fixture::faces();
+  f.setCaps("video/x-raw,format=RGB,width=8,height=8");
+  f.engine->hang = true;
+  f.queue->setCapacity(2);
+  f.queue->setWhenFull(FrameQueue::WhenFull::DropOldest);
+  GstBuffer *buffers[3];
+  for (GstBuffer *&buffer : buffers) {
+    buffer = filled(8 * 8 * 3, 0);
+    f.queue->pushBuffer(gst_buffer_ref(buffer), std::make_shared<FrameJob>(buffer, f.task, f.queue, f.runner),
+                        FrameFences{}, 1s);
+    if (buffer == buffers[0]) f.engine->hanging.get_future().wait(); // the only worker has it
+  }
+  EXPECT_FALSE(gst_mini_object_is_writable(GST_MINI_OBJECT_CAST(buffers[0])));
+  EXPECT_TRUE(gst_mini_object_is_writable(GST_MINI_OBJECT_CAST(buffers[1]))) << "its producer does not get it back";
+  EXPECT_FALSE(gst_mini_object_is_writable(GST_MINI_OBJECT_CAST(buffers[2])));
+  f.queue->setFlushing();
+  EXPECT_EQ(f.queue->clear().buffers, 2u);
+  EXPECT_TRUE(gst_mini_object_is_writable(GST_MINI_OBJECT_CAST(buffers[2])));
+  f.runner->dropUnwanted();
+  const auto held = [&] { return !gst_mini_object_is_writable(GST_MINI_OBJECT_CAST(buffers[0])); };
+  for (int i = 0; i < 10000 && held(); ++i) std::this_thread::sleep_for(1ms);
+  EXPECT_FALSE(held());
+  for (GstBuffer *buffer : buffers) gst_buffer_unref(buffer);
 }
 
 TEST(CheckReadable, NamesTiledLayoutsAndFormats) {
