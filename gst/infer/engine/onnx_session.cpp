@@ -2,6 +2,7 @@
 #include "gst/infer/engine/onnx_session.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <optional>
 #include <set>
 
@@ -52,6 +53,9 @@ Error modelError(const OnnxRuntime &runtime, OrtStatus *status, const std::strin
   for (const std::string &repeated : {"Load model from " + path + " failed:", "Load model from " + path + " "})
     if (said.starts_with(repeated)) said.erase(0, repeated.size());
   const std::string with = provider == "cpu" ? "" : " for execution provider " + provider;
+  if (said.find("bad_alloc") != std::string::npos)
+    return {"loading the model " + path + with + ": there is not enough memory for its constants (" + said + ")",
+            ENOMEM, "Export it with smaller tensors, or give the process more memory"};
   return {"loading the model " + path + with + ": " + said, 0, remedyForModel(runtime)};
 }
 
