@@ -19,23 +19,6 @@ protected:
     gst_segment_init(&segment, GST_FORMAT_TIME);
     gst_harness_push_event(harness_, gst_event_new_segment(&segment));
   }
-
-  // Takes the error off the bus and looks at it; there must be exactly one.
-  void expectError(GQuark domain, gint code, const std::vector<std::string> &says) {
-    GstMessage *posted = message(GST_MESSAGE_ERROR);
-    ASSERT_NE(posted, nullptr) << "no error was posted";
-    GError *error = nullptr;
-    gst_message_parse_error(posted, &error, nullptr);
-    const std::string text = error->message;
-    EXPECT_TRUE(g_error_matches(error, domain, code)) << g_quark_to_string(error->domain) << " " << error->code;
-    for (const std::string &part : says)
-      EXPECT_NE(text.find(part), std::string::npos) << "no \"" << part << "\": " << text;
-    g_error_free(error);
-    gst_message_unref(posted);
-    GstMessage *second = message(GST_MESSAGE_ERROR, 0);
-    EXPECT_EQ(second, nullptr) << "a second error";
-    gst_clear_message(&second);
-  }
 };
 
 TEST_F(Errors, ModelsThatCannotBeUsed) {

@@ -85,6 +85,23 @@ protected:
     return gst_bus_timed_pop_filtered(bus_, timeout, type);
   }
 
+  // Takes the error off the bus and looks at it; there must be exactly one.
+  void expectError(GQuark domain, gint code, const std::vector<std::string> &says) {
+    GstMessage *posted = message(GST_MESSAGE_ERROR);
+    ASSERT_NE(posted, nullptr) << "no error was posted";
+    GError *error = nullptr;
+    gst_message_parse_error(posted, &error, nullptr);
+    const std::string text = error->message;
+    EXPECT_TRUE(g_error_matches(error, domain, code)) << g_quark_to_string(error->domain) << " " << error->code;
+    for (const std::string &part : says)
+      EXPECT_NE(text.find(part), std::string::npos) << "no \"" << part << "\": " << text;
+    g_error_free(error);
+    gst_message_unref(posted);
+    GstMessage *second = message(GST_MESSAGE_ERROR, 0);
+    EXPECT_EQ(second, nullptr) << "a second error";
+    gst_clear_message(&second);
+  }
+
   TempDir dir_;
   GstHarness *harness_ = nullptr;
   GstBus *bus_ = nullptr;
