@@ -557,10 +557,14 @@ static gboolean answer_caps(GstFenceInfer *self, GstQuery *query) {
   if (!runner || layout == Layout::Frame || (layout == Layout::Auto && !endsUnseen(self->srcpad))) return TRUE;
   GstCaps *tensor = tensorCaps(*runner->model());
   if (tensor == nullptr) return TRUE;
-  // what upstream can make is all we take then, because elements that can also pass frames on as they are do so
-  GstCaps *upstream = gst_pad_peer_query_caps(self->sinkpad, tensor);
-  const bool can = upstream != nullptr && !gst_caps_is_empty(upstream);
-  gst_clear_caps(&upstream);
+  // what upstream can make is all we take then, because elements that can also pass frames on as they are do so; who is
+  // about to link asks too, and must not be refused for frames that it makes already
+  bool can = false;
+  if (gst_pad_is_linked(self->sinkpad)) {
+    GstCaps *upstream = gst_pad_peer_query_caps(self->sinkpad, tensor);
+    can = upstream != nullptr && !gst_caps_is_empty(upstream);
+    gst_clear_caps(&upstream);
+  }
   GstCaps *possible = nullptr;
   gst_query_parse_caps_result(query, &possible);
   GstCaps *result = preferTensor(gst_caps_copy(possible), tensor, can);

@@ -57,9 +57,13 @@ bool endsUnseenFrom(GstPad *src, int depth) {
   if (element == nullptr) return false;
   GstElementFactory *factory = gst_element_get_factory(element.get());
   const std::string name = factory != nullptr ? GST_OBJECT_NAME(factory) : "";
-  if (name == "fakesink") return true;
-  static constexpr const char *passing[] = {"capsfilter", "fenceinfer", "identity", "queue",
-                                            "queue2",     "tee",        "watchdog"};
+  if (name == "fakesink") {
+    gboolean told = FALSE; // the application may look at the frames it hands off
+    g_object_get(element.get(), "signal-handoffs", &told, nullptr);
+    return !told;
+  }
+  // not another fenceinfer: it has a tensor of its own to make of what it gets
+  static constexpr const char *passing[] = {"capsfilter", "identity", "queue", "queue2", "tee", "watchdog"};
   return std::find(std::begin(passing), std::end(passing), name) != std::end(passing) &&
          allEndUnseen(element.get(), depth + 1);
 }
