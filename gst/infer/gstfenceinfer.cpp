@@ -86,10 +86,21 @@ struct State {
   bool error_posted = false; // under the object lock
 
   std::mutex stats_mutex;
-  Stats stats;                     // under stats_mutex
-  guint64 dropped_before = 0;      // what the queue had dropped when this run began; under stats_mutex
-  guint64 latency_ns = 0;          // measured, smoothed; under stats_mutex
-  guint64 latency_reported_ns = 0; // in the last answer to a latency query; under stats_mutex
+  Stats stats;                                // under stats_mutex
+  guint64 dropped_before = 0;                 // what the queue had dropped when this run began; under stats_mutex
+  guint64 frame_ns = 0;                       // a frame's duration; 0: the caps do not say; under stats_mutex
+  guint64 batch_ns = 0;                       // that a picture may wait for others; under stats_mutex
+  guint64 measured_ns = 0;                    // from a frame's arrival to its results; under stats_mutex
+  std::optional<guint64> latency_reported_ns; // in the last answer to a latency query; under stats_mutex
+
+  // How long a frame is here. With the lock of stats_mutex, as the next.
+  guint64 latency() const { return std::max(frame_ns + batch_ns, measured_ns); }
+  // A pipeline that was told too little is late with every frame: true where it has to ask again, once.
+  bool latencyHasGrown() {
+    if (!latency_reported_ns || latency() <= *latency_reported_ns + *latency_reported_ns / 4) return false;
+    latency_reported_ns = latency();
+    return true;
+  }
 };
 
 } // namespace
@@ -150,6 +161,10 @@ static void post_flow_error_once(GstFenceInfer *self, GstFlowReturn flow) {
   if (!told) GST_ELEMENT_FLOW_ERROR(self, flow);
 }
 
+static void post_latency(GstFenceInfer *self) {
+  gst_element_post_message(GST_ELEMENT(self), gst_message_new_latency(GST_OBJECT(self)));
+}
+
 static void account(GstFenceInfer *self, const FrameResult &result) {
   State *s = self->state;
   bool grown = false;
@@ -165,12 +180,16 @@ static void account(GstFenceInfer *self, const FrameResult &result) {
     s->stats.bytes_copied += result.bytes_copied;
     s->stats.mappings = s->mappings->counters();
     const auto took = static_cast<guint64>(result.took.count());
-    s->latency_ns = s->latency_ns == 0 ? took : (s->latency_ns * 7 + took) / 8;
-    // a pipeline that was told too little is late with every frame: have it ask again
-    grown = s->latency_reported_ns != 0 && s->latency_ns > s->latency_reported_ns + s->latency_reported_ns / 4;
-    if (grown) s->latency_reported_ns = s->latency_ns;
+    // not the mean, with which half of the frames would be late: it falls much slower than it rises
+    if (s->measured_ns == 0)
+      s->measured_ns = took;
+    else if (took > s->measured_ns)
+      s->measured_ns += (took - s->measured_ns) / 8;
+    else
+      s->measured_ns -= (s->measured_ns - took) / 64;
+    grown = s->latencyHasGrown();
   }
-  if (grown) gst_element_post_message(GST_ELEMENT(self), gst_message_new_latency(GST_OBJECT(self)));
+  if (grown) post_latency(self);
 }
 
 // Counts how a frame's fences ended, and says on the bus where they ended badly.
@@ -435,12 +454,22 @@ static void drop_queued(GstFenceInfer *self, bool goes_on) {
   s->last.reset();
 }
 
+// What follows from how many pictures the model takes at a time.
+static void use_batch(GstFenceInfer *self, const Model &model) {
+  State *s = self->state;
+  const Settings settings = settings_of(self);
+  s->queue->setCapacity(std::max(queueCapacity(settings), static_cast<guint>(model.plan.batch)));
+  std::lock_guard lock(s->stats_mutex);
+  s->batch_ns = model.plan.batch > 1 ? settings.batch_timeout * GST_MSECOND : 0;
+}
+
 // What frames need that come from now on: again, where caps or model have changed. Null: said on the bus.
 static std::shared_ptr<const FrameSetup> setup_of(GstFenceInfer *self, const ModelRunner &runner) {
   State *s = self->state;
   auto model = runner.model();
   if (s->setup && s->setup->model == model) return s->setup;
   s->setup.reset();
+  use_batch(self, *model);
   auto setup = FrameSetup::create(std::move(model), *s->caps);
   if (!setup)
     post_error_once(self, GST_STREAM_ERROR, GST_STREAM_ERROR_FORMAT, setup.error());
@@ -459,6 +488,16 @@ static bool use_caps(GstFenceInfer *self, const GstCaps *caps) {
     return false;
   }
   s->caps = parsed.take();
+  const GstVideoInfo &info = s->caps->info;
+  bool grown = false;
+  {
+    std::lock_guard lock(s->stats_mutex);
+    s->frame_ns = GST_VIDEO_INFO_FPS_N(&info) > 0
+                      ? gst_util_uint64_scale_int(GST_SECOND, GST_VIDEO_INFO_FPS_D(&info), GST_VIDEO_INFO_FPS_N(&info))
+                      : 0;
+    grown = s->latencyHasGrown();
+  }
+  if (grown) post_latency(self);
   const auto runner = runner_of(self);
   return runner && setup_of(self, *runner) != nullptr;
 }
@@ -620,23 +659,16 @@ static gboolean gst_fence_infer_src_query(GstPad *pad, GstObject *parent, GstQue
   gst_query_parse_latency(query, &live, &min, &max);
   if (!live) return TRUE;
 
-  // one frame's time, or what a frame was measured to take where that is more
-  guint64 duration = 0;
-  if (GstCaps *caps = gst_pad_get_current_caps(self->sinkpad); caps != nullptr) {
-    if (auto parsed = parseFrameCaps(caps); parsed && GST_VIDEO_INFO_FPS_N(&parsed->info) > 0)
-      duration = gst_util_uint64_scale_int(GST_SECOND, GST_VIDEO_INFO_FPS_D(&parsed->info),
-                                           GST_VIDEO_INFO_FPS_N(&parsed->info));
-    gst_caps_unref(caps);
-  }
   const guint held = self->state->queue->capacity();
-  guint64 own = duration;
+  guint64 own = 0, most = 0;
   {
     std::lock_guard lock(self->state->stats_mutex);
-    own = std::max(own, self->state->latency_ns);
+    own = self->state->latency();
+    most = std::max(own, self->state->frame_ns * held);
     self->state->latency_reported_ns = own;
   }
   min += own;
-  if (GST_CLOCK_TIME_IS_VALID(max)) max += std::max(own, duration * held);
+  if (GST_CLOCK_TIME_IS_VALID(max)) max += most;
   GST_DEBUG_OBJECT(self, "latency: own %" GST_TIME_FORMAT ", sum %" GST_TIME_FORMAT, GST_TIME_ARGS(own),
                    GST_TIME_ARGS(min));
   gst_query_set_latency(query, live, min, max);
@@ -716,7 +748,7 @@ static bool load_model(GstFenceInfer *self) {
   }
 
   s->mappings = MappingCache::process();
-  s->queue->setCapacity(std::max(queueCapacity(settings), static_cast<guint>(runner_of(self)->model()->plan.batch)));
+  use_batch(self, *runner_of(self)->model());
   s->frame = 0;
   s->warned_of_fence = false;
   s->stats_posted = g_get_monotonic_time();
@@ -731,7 +763,8 @@ static bool load_model(GstFenceInfer *self) {
   std::lock_guard lock(s->stats_mutex);
   s->stats = {};
   s->dropped_before = s->queue->droppedByPolicy();
-  s->latency_ns = s->latency_reported_ns = 0;
+  s->frame_ns = s->measured_ns = 0;
+  s->latency_reported_ns.reset();
   return true;
 }
 

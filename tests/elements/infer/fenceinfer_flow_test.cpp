@@ -19,6 +19,16 @@ protected:
   std::string fast() { return save(constantFaces(128, {kMiddleFace}, 3.0f), "fast.onnx"); }
   // About a second a frame: long enough that frames pile up, short enough to wait for.
   std::string slow() { return save(slowFaces({kMiddleFace}, 3.0f, 800), "slow.onnx"); }
+  // One number for each picture of 8x8, any number of them: the mean of its colours.
+  std::string means() {
+    OnnxModel model;
+    model.input("image", kOnnxFloat, {OnnxDim("batch"), 3, 8, 8})
+        .node("ReduceMean", {"image"}, "mean", {{"axes", {1, 2, 3}}, OnnxAttribute::integer("keepdims", 0)})
+        .constant("columns", {2}, std::vector<int64_t>{-1, 1})
+        .node("Reshape", {"mean", "columns"}, "out")
+        .output("out", kOnnxFloat, {OnnxDim("batch"), 1});
+    return save(model, "means.onnx");
+  }
   // Does not end by itself in the time of a test.
   std::string endless() { return save(slowFaces({kMiddleFace}, 3.0f, 6000), "endless.onnx"); }
 
@@ -173,13 +183,7 @@ TEST_F(Flow, LeakyOldKeepsTheFrameInWorkAndTheNewest) {
 }
 
 TEST_F(Flow, BatchesAreFilledAndTheEndOfTheStreamDoesNotWaitForMore) {
-  OnnxModel model; // one number for each picture: the mean of its first channel
-  model.input("image", kOnnxFloat, {OnnxDim("batch"), 3, 8, 8})
-      .node("ReduceMean", {"image"}, "mean", {{"axes", {1, 2, 3}}, OnnxAttribute::integer("keepdims", 0)})
-      .constant("columns", {2}, std::vector<int64_t>{-1, 1})
-      .node("Reshape", {"mean", "columns"}, "out")
-      .output("out", kOnnxFloat, {OnnxDim("batch"), 1});
-  start(save(model), "video/x-raw,format=RGB,width=8,height=8,framerate=30/1",
+  start(means(), "video/x-raw,format=RGB,width=8,height=8,framerate=30/1",
         "decoder=none output=tensor-meta batch-size=4 batch-timeout=10000 workers=1 max-in-flight=4");
   const auto before = std::chrono::steady_clock::now();
   for (guint8 i = 0; i < 6; ++i) ASSERT_EQ(gst_harness_push(harness_, solid("RGB", 8, 8, {i, i, i})), GST_FLOW_OK);
@@ -221,23 +225,60 @@ TEST_F(Flow, StatisticsArePostedAsOftenAsAsked) {
   gst_message_unref(posted);
 }
 
-TEST_F(Flow, TheLatencyIsAFramesTimeOrWhatAFrameTook) {
-  start(slow(), kCaps);
-  gst_harness_set_upstream_latency(harness_, 5 * GST_MSECOND);
-  GstQuery *query = gst_query_new_latency();
-  const auto ask = [&] {
+class Latency : public Flow {
+protected:
+  GstClockTime ask() {
+    GstQuery *query = gst_query_new_latency();
     GstPad *src = gst_element_get_static_pad(harness_->element, "src");
     EXPECT_TRUE(gst_pad_query(src, query));
     gst_object_unref(src);
     GstClockTime min = 0;
     gst_query_parse_latency(query, nullptr, &min, nullptr);
+    gst_query_unref(query);
     return min;
-  };
+  }
+  bool posted() {
+    GstMessage *told = message(GST_MESSAGE_LATENCY, 0);
+    if (told != nullptr) gst_message_unref(told);
+    return told != nullptr;
+  }
+};
+
+TEST_F(Latency, IsAFramesTimeOrWhatAFrameTook) {
+  start(slow(), kCaps);
+  gst_harness_set_upstream_latency(harness_, 5 * GST_MSECOND);
   EXPECT_EQ(ask(), 5 * GST_MSECOND + GST_SECOND / 30);
   ASSERT_EQ(push(0), GST_FLOW_OK);
   gst_buffer_unref(gst_harness_pull(harness_));
   EXPECT_GE(ask(), 5 * GST_MSECOND + GST_SECOND / 30);
-  gst_query_unref(query);
+}
+
+// A live pipeline asks when it starts to play; the first frame may come much later.
+TEST_F(Latency, AskedForBeforeTheCapsIsAskedForAgain) {
+  start(fast(), nullptr);
+  gst_harness_set_upstream_latency(harness_, 5 * GST_MSECOND);
+  EXPECT_EQ(ask(), 5 * GST_MSECOND);
+  gst_harness_set_src_caps_str(harness_, kCaps);
+  EXPECT_TRUE(posted());
+  EXPECT_EQ(ask(), 5 * GST_MSECOND + GST_SECOND / 30);
+  gst_harness_set_src_caps_str(harness_, "video/x-raw,format=RGB,width=128,height=128,framerate=10/1");
+  EXPECT_TRUE(posted());
+  EXPECT_EQ(ask(), 105 * GST_MSECOND);
+  gst_harness_set_src_caps_str(harness_, kCaps);
+  EXPECT_FALSE(posted()) << "less is no hurry";
+  EXPECT_EQ(ask(), 5 * GST_MSECOND + GST_SECOND / 30);
+}
+
+TEST_F(Latency, HasTheTimeThatABatchWaits) {
+  start(means(), "video/x-raw,format=RGB,width=8,height=8,framerate=10/1",
+        "decoder=none output=tensor-meta batch-size=4 batch-timeout=200");
+  gst_harness_set_upstream_latency(harness_, 5 * GST_MSECOND);
+  EXPECT_EQ(ask(), 305 * GST_MSECOND);
+  stop();
+  start(means(), "video/x-raw,format=RGB,width=8,height=8,framerate=10/1",
+        "decoder=none output=tensor-meta batch-timeout=200");
+  gst_harness_set_upstream_latency(harness_, 5 * GST_MSECOND);
+  EXPECT_EQ(ask(), 105 * GST_MSECOND) << "runs of one wait for nothing";
 }
 
 } // namespace
