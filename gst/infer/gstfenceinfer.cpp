@@ -24,6 +24,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include <gst/video/video.h>
 
@@ -77,6 +78,7 @@ struct State {
   // the source-pad task's, or anybody's while it is stopped
   guint64 frame = 0; // number of the next one
   bool warned_of_fence = false;
+  bool discont = false;            // frames before the next one were dropped
   std::optional<FrameResult> last; // for frames that repeat it
   std::shared_ptr<const FrameSetup> last_setup;
   guint64 last_frame = 0; // its number
@@ -200,7 +202,7 @@ static void report_fence(GstFenceInfer *self, guint64 frame, const FrameQueue::F
     std::lock_guard lock(s->stats_mutex);
     s->stats.add(end);
     if (verdict.fate != FrameFate::Use) ++s->stats.errors;
-    if (verdict.fate == FrameFate::Drop) ++s->stats.dropped;
+    if (verdict.fate == FrameFate::Drop || verdict.fate == FrameFate::Fail) ++s->stats.dropped;
   }
   if (verdict.fate == FrameFate::Use) return;
 
@@ -235,6 +237,9 @@ static GstBuffer *attach(GstFenceInfer *self, GstBuffer *buffer, const FrameResu
       if (!attached) {
         post_error_once(self, GST_STREAM_ERROR, GST_STREAM_ERROR_FAILED, attached.error());
         gst_buffer_unref(buffer);
+        std::lock_guard lock(self->state->stats_mutex);
+        ++self->state->stats.dropped;
+        ++self->state->stats.errors;
         return nullptr;
       }
     }
@@ -298,7 +303,8 @@ static GstBuffer *finish_job(GstFenceInfer *self, GstBuffer *buffer, FrameJob &j
     const bool cancelled = result.error().code == ECANCELED;
     {
       std::lock_guard lock(s->stats_mutex);
-      ++(cancelled ? s->stats.dropped : s->stats.errors);
+      ++s->stats.dropped;
+      if (!cancelled) ++s->stats.errors;
     }
     if (cancelled)
       GST_DEBUG_OBJECT(self, "frame %" G_GUINT64_FORMAT ": cancelled", frame);
@@ -314,6 +320,7 @@ static GstBuffer *finish_job(GstFenceInfer *self, GstBuffer *buffer, FrameJob &j
     *flow = GST_FLOW_ERROR;
     return nullptr;
   }
+  s->last.reset();
   if (settings.repeat_results && settings.region == InferenceRegion::Frame) {
     s->last = result.take();
     s->last_setup = job.task().setup;
@@ -335,8 +342,9 @@ static GstFlowReturn handle_buffer(GstFenceInfer *self, FrameQueue::Item item) {
     buffer = finish_job(self, buffer, static_cast<FrameJob &>(*item.work), item.fence, settings, frame, &flow);
   item.work.reset();
   post_stats(self, settings.stats_interval);
+  s->discont = s->discont || item.discont || buffer == nullptr;
   if (buffer == nullptr) return flow;
-  if (item.discont) {
+  if (std::exchange(s->discont, false)) {
     buffer = writableShallow(buffer);
     GST_BUFFER_FLAG_SET(buffer, GST_BUFFER_FLAG_DISCONT);
   }
@@ -411,6 +419,7 @@ static void gst_fence_infer_loop(gpointer data) {
     flow = handle_buffer(self, std::move(*item));
     s->queue->finishedBuffer();
   } else if (GST_IS_EVENT(item->object)) {
+    if (GST_EVENT_TYPE(item->object) == GST_EVENT_CAPS) s->last.reset(); // they are in pixels of other frames
     gst_pad_push_event(self->srcpad, GST_EVENT_CAST(item->object));
   } else {
     s->queue->answered(answer_query(self, GST_QUERY_CAST(item->object)));
@@ -452,6 +461,7 @@ static void drop_queued(GstFenceInfer *self, bool goes_on) {
   }
   if (auto runner = runner_of(self); runner) runner->dropUnwanted(); // what was being worked on for the frames dropped
   s->last.reset();
+  s->discont = false;
 }
 
 // What follows from how many pictures the model takes at a time.
@@ -561,6 +571,9 @@ static gboolean gst_fence_infer_sink_event(GstPad *pad, GstObject *parent, GstEv
     const bool active = GST_PAD_MODE(self->srcpad) == GST_PAD_MODE_PUSH; // else there is no model to use the caps
     drop_queued(self, active);
     s->skip.reset();
+    GST_OBJECT_LOCK(self);
+    s->error_posted = false; // the stream begins anew
+    GST_OBJECT_UNLOCK(self);
     gst_segment_init(&s->segment, GST_FORMAT_UNDEFINED);
     if (active) open_queue(self);
     return pushed;

@@ -17,7 +17,7 @@ struct Stats {
   guint64 frames = 0;      // that went on
   guint64 inferred = 0;    // pictures that the model was run on
   guint64 skipped = 0;     // frames that went on without being looked at: the interval, or no object to look at
-  guint64 dropped = 0;     // frames that did not go on
+  guint64 dropped = 0;     // frames that did not go on: policy, fences, flush, errors
   guint64 stale = 0;       // frames that carry the results of an older one
   guint64 errors = 0;      // frames whose fences or whose run failed
   guint64 queue_depth = 0; // frames that are here now
@@ -29,7 +29,7 @@ struct Stats {
   Durations wait;       // of a picture, until a worker took it
   Durations preprocess; // of a picture
   Durations infer;      // of a run
-  Durations post;       // of a picture: decoding, attaching, posting
+  Durations post;       // of a picture: decoding
   Durations fence_wait;
   ImportCache::Counters mappings; // of the process, as of the last frame
 

@@ -119,6 +119,19 @@ TEST_F(Errors, AFrameThatIsTooSmall) {
   gst_harness_push_event(harness_, gst_event_new_eos());
   expectError(GST_STREAM_ERROR, GST_STREAM_ERROR_FAILED, {"plane 0"});
   EXPECT_EQ(stat("errors"), 1u);
+  EXPECT_GE(stat("dropped"), 1u);
+  EXPECT_EQ(stat("frames"), 0u);
+}
+
+TEST_F(Errors, AnErrorIsPostedAgainAfterAFlush) {
+  start(fast(), kRgb);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(gst_harness_push(harness_, gst_buffer_new_allocate(nullptr, 100, nullptr)), GST_FLOW_OK);
+    expectError(GST_STREAM_ERROR, GST_STREAM_ERROR_FAILED, {"plane 0"});
+    gst_harness_push_event(harness_, gst_event_new_flush_start());
+    gst_harness_push_event(harness_, gst_event_new_flush_stop(TRUE));
+    pushSegment();
+  }
 }
 
 TEST_F(Errors, AnErrorIsPostedAgainAfterARestart) {

@@ -306,7 +306,7 @@ TEST_F(Fences, AFrameThatCannotBeAskedIsOneWhoseFenceFailed) {
   struct {
     const char *policy;
     guint64 frames, dropped;
-  } const rows[] = {{"drop", 0, 1}, {"pass", 1, 0}, {"error", 0, 0}};
+  } const rows[] = {{"drop", 0, 1}, {"pass", 1, 0}, {"error", 0, 1}};
   for (const auto &row : rows) {
     SCOPED_TRACE(row.policy);
     start(fast(), kRgb, std::string("on-fence-error=") + row.policy);
@@ -356,7 +356,7 @@ TEST_F(Fences, FencesThatFail) {
     bool before; // the frame came
     guint64 frames, dropped;
   } const rows[] = {{"drop", false, 0, 1}, {"drop", true, 0, 1},   {"pass", false, 1, 0},
-                    {"pass", true, 1, 0},  {"error", false, 0, 0}, {"error", true, 0, 0}};
+                    {"pass", true, 1, 0},  {"error", false, 0, 1}, {"error", true, 0, 1}};
   for (const auto &row : rows) {
     SCOPED_TRACE(std::string(row.policy) + (row.before ? " before" : " after"));
     start(fast(), kRgb, std::string("fence-timeout=30000 on-fence-error=") + row.policy);
@@ -384,6 +384,23 @@ TEST_F(Fences, FencesThatFail) {
     EXPECT_EQ(stat("dropped"), row.dropped);
     EXPECT_EQ(stat("errors"), 1u);
     stop();
+  }
+}
+
+TEST_F(Fences, TheFrameAfterADroppedOneIsMarked) {
+  start(fast(), kRgb);
+  for (const GstClockTime pts : {0, 1, 2}) {
+    DeviceEvent event;
+    event.end(-EIO);
+    ASSERT_EQ(gst_harness_push(harness_, pts == 1 ? event.writes(frame(pts)) : frame(pts)), GST_FLOW_OK);
+  }
+  ASSERT_EQ(gst_harness_push(harness_, frame(3)), GST_FLOW_OK);
+  for (const GstClockTime pts : {0, 2, 3}) {
+    GstBuffer *out = pull();
+    ASSERT_NE(out, nullptr);
+    EXPECT_EQ(GST_BUFFER_PTS(out), pts);
+    EXPECT_EQ(GST_BUFFER_FLAG_IS_SET(out, GST_BUFFER_FLAG_DISCONT), pts == 2) << pts;
+    gst_buffer_unref(out);
   }
 }
 

@@ -113,6 +113,27 @@ TEST_F(Flow, RepeatedResultsSayHowOldTheyAre) {
   EXPECT_EQ(stat("stale"), 4u);
 }
 
+// Pixels of other frames say nothing of these; what was found before repeating was asked for is older than it seems.
+TEST_F(Flow, ResultsAreNotRepeatedOnFramesOfOtherCapsNorAfterAPause) {
+  start(fast(), kCaps, "inference-interval=2 repeat-results=true");
+  const auto looked = [&](guint64 number) {
+    EXPECT_EQ(push(number), GST_FLOW_OK);
+    GstBuffer *out = gst_harness_pull(harness_);
+    const bool has = lookedAt(out);
+    gst_buffer_unref(out);
+    return has;
+  };
+  EXPECT_TRUE(looked(0));
+  gst_harness_set_src_caps_str(harness_, "video/x-raw,format=RGB,width=128,height=64,framerate=30/1");
+  EXPECT_FALSE(looked(1));
+  EXPECT_TRUE(looked(2));
+  EXPECT_TRUE(looked(3)) << "repeated";
+  setProperty("repeat-results=false");
+  EXPECT_TRUE(looked(4));
+  setProperty("repeat-results=true");
+  EXPECT_FALSE(looked(5));
+}
+
 TEST_F(Flow, AFlushForgetsTheResultsToRepeat) {
   start(fast(), kCaps, "inference-interval=2 repeat-results=true");
   ASSERT_EQ(push(0), GST_FLOW_OK);
