@@ -65,6 +65,7 @@ struct State {
 
   std::mutex model_mutex;
   std::shared_ptr<ModelRunner> runner; // from PAUSED on; under model_mutex
+  guint64 runs = 0;                    // counts the times a model was there; under model_mutex
   guint64 loads = 0;                   // counts the models asked for: the last one wins; under model_mutex
 
   std::shared_ptr<MappingCache> mappings; // while a model is loaded, so that other caps find them too
@@ -628,8 +629,10 @@ static gboolean answer_caps(GstFenceInfer *self, GstQuery *query) {
 
 static gboolean gst_fence_infer_sink_query(GstPad *pad, GstObject *parent, GstQuery *query) {
   auto *self = GST_FENCE_INFER(parent);
-  if ((gst_query_type_get_flags(GST_QUERY_TYPE(query)) & GST_QUERY_TYPE_SERIALIZED) != 0)
+  if ((gst_query_type_get_flags(GST_QUERY_TYPE(query)) & GST_QUERY_TYPE_SERIALIZED) != 0) {
+    if (auto runner = runner_of(self); runner) runner->hurry(); // no frame comes before the answer
     return self->state->queue->pushQuery(query);
+  }
   if (GST_QUERY_TYPE(query) == GST_QUERY_CAPS) return answer_caps(self, query);
   return gst_pad_query_default(pad, parent, query);
 }
@@ -736,6 +739,8 @@ static void warn_of_nothing(GstFenceInfer *self, const Settings &settings, const
                         (nullptr));
 }
 
+static void request_swap(GstFenceInfer *self);
+
 static bool load_model(GstFenceInfer *self) {
   State *s = self->state;
   const Settings settings = settings_of(self);
@@ -759,6 +764,7 @@ static bool load_model(GstFenceInfer *self) {
     std::lock_guard lock(s->model_mutex);
     s->runner = std::move(acquired.runner);
   }
+  if (settings_of(self).model_file != settings.model_file) request_swap(self); // it was set meanwhile
 
   s->mappings = MappingCache::process();
   use_batch(self, *runner_of(self)->model());
@@ -787,7 +793,7 @@ static void unload_model(GstFenceInfer *self) {
   {
     std::lock_guard lock(s->model_mutex);
     runner.swap(s->runner);
-    ++s->loads; // what is still being loaded comes too late
+    ++s->runs; // what is still being loaded comes too late
   }
   s->setup.reset();
   s->last.reset();
@@ -798,17 +804,17 @@ static void unload_model(GstFenceInfer *self) {
 // --- another model while frames flow
 
 struct Swap {
-  guint64 number = 0; // of the request
+  guint64 run = 0, number = 0; // of the request
   Settings settings;
 };
 
 static void post_swap(GstFenceInfer *self, const std::string &file, const std::string &previous,
-                      const std::string &error) {
+                      const std::string &error, bool warn) {
   GstStructure *told = gst_structure_new("fenceinfer-model", "model-file", G_TYPE_STRING, file.c_str(), "previous",
                                          G_TYPE_STRING, previous.c_str(), "success", G_TYPE_BOOLEAN, error.empty(),
                                          "error", G_TYPE_STRING, error.empty() ? nullptr : error.c_str(), nullptr);
   gst_element_post_message(GST_ELEMENT(self), gst_message_new_element(GST_OBJECT(self), told));
-  if (!error.empty())
+  if (warn)
     GST_ELEMENT_WARNING(self, LIBRARY, SETTINGS, ("model-file stays %s: %s", previous.c_str(), error.c_str()),
                         (nullptr));
 }
@@ -841,24 +847,34 @@ static void swap_model(GstElement *element, gpointer data) {
 
   const std::string &file = swap.settings.model_file;
   std::string previous;
+  std::shared_ptr<const Model> old; // goes without the lock
+  bool latest = false;
   {
     std::lock_guard lock(s->model_mutex);
-    if (s->loads != swap.number || s->runner == nullptr) {
+    if (s->runner == nullptr || swap.run != s->runs) {
       GST_DEBUG_OBJECT(self, "%s: loaded too late", file.c_str());
       return;
     }
-    previous = s->runner->model()->file;
-    if (error.empty()) s->runner->setModel(loaded.model, *options);
+    old = s->runner->model();
+    previous = old->file;
+    latest = swap.number == s->loads;
+    if (latest && error.empty()) s->runner->setModel(loaded.model, *options);
+  }
+  if (!latest) {
+    post_swap(self, file, previous, "model-file was set again before this one was loaded", false);
+    return;
   }
   if (error.empty()) {
     GST_INFO_OBJECT(self, "%s", describe(*loaded.model).c_str());
     gst_pad_push_event(self->sinkpad, gst_event_new_reconfigure()); // its tensor may be another
   } else {
     GST_OBJECT_LOCK(self);
-    if (s->settings.model_file == file) s->settings.model_file = previous;
+    const bool back = s->settings.model_file == file;
+    if (back) s->settings.model_file = previous;
     GST_OBJECT_UNLOCK(self);
+    if (back) g_object_notify(G_OBJECT(self), "model-file");
   }
-  post_swap(self, file, previous, error);
+  post_swap(self, file, previous, error, !error.empty());
 }
 
 // For the model file that the settings name by now; nothing where none is loaded yet: it will be on the way to PAUSED.
@@ -867,6 +883,7 @@ static void request_swap(GstFenceInfer *self) {
   {
     std::lock_guard lock(self->state->model_mutex);
     if (self->state->runner == nullptr) return;
+    swap->run = self->state->runs;
     swap->number = ++self->state->loads;
   }
   swap->settings = settings_of(self);
@@ -881,11 +898,7 @@ static GstStateChangeReturn gst_fence_infer_change_state(GstElement *element, Gs
       GST_ELEMENT_CLASS(gst_fence_infer_parent_class)->change_state(element, transition);
   const bool stopped = transition == GST_STATE_CHANGE_PAUSED_TO_READY;
   const bool failed = transition == GST_STATE_CHANGE_READY_TO_PAUSED && result == GST_STATE_CHANGE_FAILURE;
-  if (stopped || failed)
-    unload_model(self);
-  else if (transition == GST_STATE_CHANGE_READY_TO_PAUSED &&
-           runner_of(self)->model()->file != settings_of(self).model_file)
-    request_swap(self); // it was set while the other was being loaded
+  if (stopped || failed) unload_model(self);
   return result;
 }
 

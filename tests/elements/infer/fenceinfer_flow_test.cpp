@@ -230,6 +230,21 @@ TEST_F(Flow, BatchesAreFilledAndTheEndOfTheStreamDoesNotWaitForMore) {
   gst_structure_free(stats);
 }
 
+// The thread that would bring more pictures waits for the answer.
+TEST_F(Flow, ABatchDoesNotWaitWhereAQueryWaitsForIt) {
+  start(means(), "video/x-raw,format=RGB,width=8,height=8,framerate=30/1",
+        "decoder=none output=tensor-meta batch-size=4 batch-timeout=10000 workers=1");
+  ASSERT_EQ(gst_harness_push(harness_, solid("RGB", 8, 8, {1, 2, 3})), GST_FLOW_OK);
+  const auto before = std::chrono::steady_clock::now();
+  GstQuery *query = gst_query_new_drain();
+  gst_pad_peer_query(harness_->srcpad, query);
+  gst_query_unref(query);
+  EXPECT_LT(std::chrono::steady_clock::now() - before, 9s);
+  GstBuffer *out = gst_harness_try_pull(harness_);
+  ASSERT_NE(out, nullptr);
+  gst_buffer_unref(out);
+}
+
 TEST_F(Flow, StatisticsArePostedAsOftenAsAsked) {
   start(fast(), kCaps, "stats-interval=1");
   for (guint64 i = 0; i < 5; ++i) {

@@ -75,6 +75,31 @@ TEST_F(Swap, TheNextFramesGoToTheNewModel) {
   EXPECT_EQ(message(GST_MESSAGE_WARNING, 0), nullptr);
 }
 
+// Whoever sets it hears what became of that, also where it was set again before the model was there.
+TEST_F(Swap, EachRequestIsAnsweredAndTheLastOneWins) {
+  const std::string a = faces("a.onnx", 3.0f), b = faces("b.onnx", 2.0f), c = faces("c.onnx", 1.0f);
+  start(a, kCaps);
+  for (const std::string &file : {b, c}) g_object_set(harness_->element, "model-file", file.c_str(), nullptr);
+  bool answered[2] = {};
+  for (int i = 0; i < 2; ++i) {
+    GstMessage *told = message(GST_MESSAGE_ELEMENT);
+    ASSERT_NE(told, nullptr);
+    const GstStructure *structure = gst_message_get_structure(told);
+    const bool last = gst_structure_get_string(structure, "model-file") == c;
+    gboolean success = FALSE;
+    gst_structure_get_boolean(structure, "success", &success);
+    if (last) EXPECT_TRUE(success);
+    if (!success)
+      EXPECT_STREQ(gst_structure_get_string(structure, "error"), "model-file was set again before this one was loaded");
+    answered[last] = true;
+    gst_message_unref(told);
+  }
+  EXPECT_TRUE(answered[0] && answered[1]);
+  EXPECT_EQ(message(GST_MESSAGE_WARNING, 0), nullptr) << "nothing is wrong";
+  EXPECT_FLOAT_EQ(scoreOfNext(), scoreOf(1));
+  EXPECT_EQ(modelFile(), c);
+}
+
 TEST_F(Swap, AFileThatHasChangedIsLoadedAgain) {
   const std::string file = faces("a.onnx", 3.0f);
   start(file, kCaps);
