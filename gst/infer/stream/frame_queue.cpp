@@ -22,7 +22,7 @@ FrameQueue::~FrameQueue() {
 void FrameQueue::setCapacity(guint buffers) {
   std::lock_guard lock(mutex_);
   capacity_ = std::max(buffers, 1u);
-  changed_.notify_all();
+  room_.notify_all();
 }
 
 guint FrameQueue::capacity() const {
@@ -32,8 +32,9 @@ guint FrameQueue::capacity() const {
 
 void FrameQueue::setWhenFull(WhenFull what) {
   std::lock_guard lock(mutex_);
+  if (when_full_ == what) return;
   when_full_ = what;
-  changed_.notify_all();
+  room_.notify_all();
 }
 
 // --- buffers that come
@@ -86,7 +87,7 @@ GstFlowReturn FrameQueue::push(Entry &entry) {
     if (in_flight_ < capacity_) {
       taken = true;
     } else if (when_full_ == WhenFull::Block) {
-      changed_.wait(lock);
+      room_.wait(lock);
     } else if (when_full_ == WhenFull::DropNewest || !dropOldest(leaving)) {
       ++dropped_;
       gap_ = true;
@@ -102,8 +103,7 @@ GstFlowReturn FrameQueue::push(Entry &entry) {
       leaving.waits.push_back(endWait(entry));
     due = entry.due;
     ++in_flight_;
-    items_.push_back(std::move(entry));
-    changed_.notify_all();
+    append(std::move(entry));
   } else {
     leaving.buffers.push_back(GST_BUFFER_CAST(entry.item.object));
     abandon(entry, leaving);
@@ -115,6 +115,12 @@ GstFlowReturn FrameQueue::push(Entry &entry) {
   }
   if (due) startWork(lock, id);
   return flow;
+}
+
+// With the lock held. Who waits in pop() is woken for what can come out only: each time costs a change of threads.
+void FrameQueue::append(Entry entry) {
+  items_.push_back(std::move(entry));
+  if (items_.size() == 1 && frontIsReady()) front_.notify_one();
 }
 
 // With the lock held.
@@ -131,7 +137,7 @@ bool FrameQueue::dropOldest(Leaving &leaving) {
   (after != items_.end() ? after->item.discont : gap_) = true;
   --in_flight_;
   ++dropped_;
-  changed_.notify_all(); // what comes next may be ready
+  if (frontIsReady()) front_.notify_one();
   return true;
 }
 
@@ -201,13 +207,17 @@ void FrameQueue::startWork(Lock &lock, uint64_t id) {
 
 void FrameQueue::done(const Work *work) {
   std::unique_ptr<FenceWait> wait; // ends when the lock is gone
-  const std::lock_guard lock(mutex_);
-  Entry *entry = find(work);
-  if (entry == nullptr) return;
-  wait = std::move(entry->wait);
-  entry->due = false;
-  entry->done = true;
-  if (entry == &items_.front()) changed_.notify_all();
+  bool first = false;
+  {
+    const std::lock_guard lock(mutex_);
+    Entry *entry = find(work);
+    if (entry == nullptr) return;
+    wait = std::move(entry->wait);
+    entry->due = false;
+    entry->done = true;
+    first = entry == &items_.front();
+  }
+  if (first) front_.notify_one(); // without the lock, or who wakes would wait for it
 }
 
 void FrameQueue::waitAgain(const Work *work, Result<FrameFences> fences, std::chrono::milliseconds timeout) {
@@ -264,8 +274,7 @@ GstFlowReturn FrameQueue::pushEvent(GstEvent *event) {
     return reason;
   }
   if (GST_EVENT_TYPE(event) == GST_EVENT_SEGMENT) flow_ = GST_FLOW_OK;
-  items_.push_back({.item = {.object = GST_MINI_OBJECT_CAST(event)}});
-  changed_.notify_all();
+  append({.item = {.object = GST_MINI_OBJECT_CAST(event)}});
   return GST_FLOW_OK;
 }
 
@@ -275,9 +284,8 @@ bool FrameQueue::pushQuery(GstQuery *query) {
   if (stopped() || query_ != QueryState::None) return false;
   query_ = QueryState::Waiting;
   query_result_ = false;
-  items_.push_back({.item = {.object = GST_MINI_OBJECT_CAST(query)}});
-  changed_.notify_all();
-  changed_.wait(lock, [this] { return query_ == QueryState::Answered || (stopped() && !query_popped_); });
+  append({.item = {.object = GST_MINI_OBJECT_CAST(query)}});
+  answered_.wait(lock, [this] { return query_ == QueryState::Answered || (stopped() && !query_popped_); });
   dropQueries();
   query_ = QueryState::None;
   return query_result_;
@@ -285,13 +293,20 @@ bool FrameQueue::pushQuery(GstQuery *query) {
 
 // --- what leaves
 
+// With the lock held: whether anything comes, is taken or stays is another matter now.
+void FrameQueue::wakeAll() {
+  room_.notify_all();
+  front_.notify_all();
+  answered_.notify_all();
+}
+
 bool FrameQueue::frontIsReady() const {
   return !items_.empty() && (items_.front().item.work == nullptr || items_.front().done);
 }
 
 std::optional<FrameQueue::Item> FrameQueue::pop() {
   Lock lock(mutex_);
-  changed_.wait(lock, [this] { return stopped() || frontIsReady(); });
+  front_.wait(lock, [this] { return stopped() || frontIsReady(); });
   if (stopped()) return std::nullopt;
   Item item = std::move(items_.front().item);
   items_.pop_front();
@@ -300,9 +315,11 @@ std::optional<FrameQueue::Item> FrameQueue::pop() {
 }
 
 void FrameQueue::finishedBuffer() {
-  std::lock_guard lock(mutex_);
-  if (in_flight_ > 0) --in_flight_;
-  changed_.notify_all();
+  {
+    std::lock_guard lock(mutex_);
+    if (in_flight_ > 0) --in_flight_;
+  }
+  room_.notify_one();
 }
 
 void FrameQueue::answered(bool result) {
@@ -310,7 +327,7 @@ void FrameQueue::answered(bool result) {
   query_result_ = result;
   query_ = QueryState::Answered;
   query_popped_ = false;
-  changed_.notify_all();
+  answered_.notify_all();
 }
 
 // With the lock held: of a buffer that is not to be worked on any more.
@@ -372,7 +389,7 @@ guint64 FrameQueue::endSegment() {
         std::remove_if(items_.begin(), next, [](const Entry &entry) { return GST_IS_BUFFER(entry.item.object); }),
         next);
     in_flight_ -= std::min(in_flight_, static_cast<guint>(leaving.buffers.size()));
-    changed_.notify_all();
+    wakeAll();
   }
   const guint64 dropped = leaving.buffers.size();
   seeOff(std::move(leaving));
@@ -388,7 +405,7 @@ bool FrameQueue::setFlow(GstFlowReturn r) {
     if (stopped() && flow_ != GST_FLOW_NOT_LINKED) abandonAll(leaving);
     ends = std::any_of(items_.begin(), items_.end(),
                        [](const Entry &entry) { return isEvent(entry.item, GST_EVENT_EOS); });
-    changed_.notify_all();
+    wakeAll();
   }
   seeOff(std::move(leaving));
   return ends;
@@ -405,7 +422,7 @@ void FrameQueue::setFlushing() {
     const std::lock_guard lock(mutex_);
     flushing_ = true;
     abandonAll(leaving);
-    changed_.notify_all();
+    wakeAll();
   }
   seeOff(std::move(leaving));
 }
@@ -414,14 +431,14 @@ void FrameQueue::start() {
   std::lock_guard lock(mutex_);
   flushing_ = false;
   flow_ = GST_FLOW_OK;
-  changed_.notify_all();
+  wakeAll();
 }
 
 bool FrameQueue::restart() {
   std::lock_guard lock(mutex_);
   if (flushing_ || flow_ != GST_FLOW_NOT_LINKED) return false;
   flow_ = GST_FLOW_OK;
-  changed_.notify_all();
+  wakeAll();
   return true;
 }
 
@@ -447,7 +464,7 @@ FrameQueue::Cleared FrameQueue::clear() {
     if (query_ == QueryState::Waiting && !query_popped_) query_ = QueryState::Answered; // with false: nobody will
     cleared.buffers = leaving.buffers.size();
     in_flight_ -= std::min(in_flight_, static_cast<guint>(leaving.buffers.size()));
-    changed_.notify_all();
+    wakeAll();
   }
   seeOff(std::move(leaving));
   return cleared;

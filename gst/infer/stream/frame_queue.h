@@ -162,6 +162,7 @@ private:
   GstFlowReturn stopReason() const { return flushing_ ? GST_FLOW_FLUSHING : flow_; }
   Result<std::unique_ptr<FenceWait>> startWait(uint64_t id, FrameFences fences, Clock::time_point deadline);
   GstFlowReturn push(Entry &entry); // takes it
+  void append(Entry entry);
   bool dropOldest(Leaving &leaving);
   static std::unique_ptr<FenceWait> endWait(Entry &entry);
   void fencesOver(uint64_t id);
@@ -169,6 +170,7 @@ private:
   Entry *find(uint64_t id);
   Entry *find(const Work *work);
   bool starting(uint64_t id) const;
+  void wakeAll();
   bool frontIsReady() const;
   void dropQueries();
   void abandon(Entry &entry, Leaving &leaving);
@@ -176,7 +178,10 @@ private:
   void seeOff(Leaving leaving);
 
   mutable std::mutex mutex_;
-  std::condition_variable changed_, started_;
+  std::condition_variable room_;     // for push()
+  std::condition_variable front_;    // for pop()
+  std::condition_variable answered_; // for pushQuery()
+  std::condition_variable started_;  // for those who wait for a start() to return
   std::deque<Entry> items_;
   std::vector<Starting> starting_;
   uint64_t next_id_ = 0;

@@ -120,7 +120,9 @@ void ModelRunner::Core::submit(std::shared_ptr<const Model> model, std::shared_p
   line_.push_back({std::move(model), std::move(picture), Clock::now()});
   hurried_ = false;
   if (!collecting_) {
-    free_.notify_one();
+    const bool sleeps = idle_ > 0;
+    lock.unlock(); // or who wakes would wait for it
+    if (sleeps) free_.notify_one();
     return;
   }
   const Model &first = *line_.front().model;
