@@ -152,12 +152,12 @@ TEST_F(FrameQueueFences, AFrameCanWaitAgain) {
   EXPECT_GE(work->end().wait, 40ms) << "both waits together";
 
   queue_.waitAgain(work.get(), Error{"memory 0", EBADF, ""}, kLong);
-  EXPECT_EQ(work->starts(), 5);
+  ASSERT_TRUE(work->wasStarted(5)); // perhaps by the poller, which may not have returned from the start before
   ASSERT_FALSE(work->end().result.ok());
   EXPECT_EQ(work->end().result.error().code, EBADF);
 
   queue_.waitAgain(work.get(), producer.fences(), kLong);
-  EXPECT_EQ(work->starts(), 6);
+  ASSERT_TRUE(work->wasStarted(6));
   EXPECT_EQ(work->end().result->outcome, FenceOutcome::Signalled);
 
   queue_.done(work.get());
