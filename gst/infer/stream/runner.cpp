@@ -84,23 +84,25 @@ private:
     Cancellation cancel;
     std::vector<const Picture *> pictures; // that wait for its end; under mutex_
     Scratch scratch;
+    std::condition_variable wake;
+    bool woken = false; // and not awake yet; under mutex_
   };
 
   Batch take(Run &run);
+  Run *toWake();
   void process(Batch &batch, Run &run);
   void fill(Batch &batch, Run &run, int size, std::byte *tensor, const void **elsewhere);
   void forget(Run &run, const Picture *picture);
   static void finishCancelled(std::vector<Member> members);
 
   mutable std::mutex mutex_;
-  std::condition_variable free_;  // workers with nothing to do
   std::condition_variable batch_; // the worker that waits for its batch to fill
   Options options_;
   std::shared_ptr<const Model> model_;
   ModelOptions loaded_with_;
   std::deque<Waiting> line_;
   std::vector<Run *> runs_;
-  size_t idle_ = 0;         // workers that wait for free_, those that are about to wake included
+  std::vector<Run *> idle_; // asleep with nothing to do, the last one to fall asleep last; those about to wake included
   bool collecting_ = false; // a worker waits for batch_; what comes belongs to it first
   bool hurried_ = false;
   bool stopping_ = false;
@@ -120,14 +122,23 @@ void ModelRunner::Core::submit(std::shared_ptr<const Model> model, std::shared_p
   line_.push_back({std::move(model), std::move(picture), Clock::now()});
   hurried_ = false;
   if (!collecting_) {
-    const bool sleeps = idle_ > 0;
-    lock.unlock(); // or who wakes would wait for it
-    if (sleeps) free_.notify_one();
+    Run *const sleeper = toWake();
+    lock.unlock();                                      // or who wakes would wait for it
+    if (sleeper != nullptr) sleeper->wake.notify_one(); // it lives: the runner does while somebody calls it
     return;
   }
   const Model &first = *line_.front().model;
   const bool full = line_.size() >= static_cast<size_t>(batchLimit(first.plan, options_.batch));
   if (full || line_.back().model.get() != &first) batch_.notify_one();
+}
+
+// With the lock held: the worker that fell asleep last, whose memory is the likeliest to lie in a cache still; null
+// where all are awake.
+ModelRunner::Core::Run *ModelRunner::Core::toWake() {
+  const auto last = std::find_if(idle_.rbegin(), idle_.rend(), [](const Run *run) { return !run->woken; });
+  if (last == idle_.rend()) return nullptr;
+  (*last)->woken = true;
+  return *last;
 }
 
 void ModelRunner::Core::hurry() {
@@ -163,7 +174,7 @@ void ModelRunner::Core::stop() {
     stopping_ = true;
     left.swap(line_);
     for (Run *run : runs_) run->cancel.cancel();
-    free_.notify_all();
+    for (Run *run : idle_) run->wake.notify_one();
     batch_.notify_all();
   }
   const auto now = Clock::now();
@@ -181,6 +192,7 @@ void ModelRunner::Core::work() {
   {
     const std::lock_guard lock(mutex_);
     runs_.push_back(&run);
+    idle_.reserve(runs_.size());
   }
   for (Batch batch = take(run); batch.model != nullptr; batch = take(run)) {
     finishCancelled(std::move(batch.unwanted));
@@ -197,9 +209,10 @@ ModelRunner::Core::Batch ModelRunner::Core::take(Run &run) {
   while (true) {
     if (stopping_) return {};
     if (line_.empty() || collecting_) {
-      ++idle_;
-      free_.wait(lock);
-      --idle_;
+      idle_.push_back(&run);
+      run.wake.wait(lock);
+      std::erase(idle_, &run);
+      run.woken = false;
       continue;
     }
     const Waiting &first = line_.front();
@@ -217,7 +230,7 @@ ModelRunner::Core::Batch ModelRunner::Core::take(Run &run) {
       continue;
     }
     // what runs as many pictures however few there are has to be filled up
-    if (!waits && first.model->plan.open_batch) count = std::min(count, fairShare(line_.size(), idle_ + 1));
+    if (!waits && first.model->plan.open_batch) count = std::min(count, fairShare(line_.size(), idle_.size() + 1));
     break;
   }
   Batch batch;
@@ -231,7 +244,8 @@ ModelRunner::Core::Batch ModelRunner::Core::take(Run &run) {
   }
   run.cancel.reset();
   for (const Member &member : batch.members) run.pictures.push_back(member.picture.get());
-  if (options_.batch_timeout.count() > 0 && !line_.empty()) free_.notify_one(); // what came meanwhile told nobody
+  if (collected && !line_.empty()) // nobody was told of what came meanwhile
+    if (Run *const sleeper = toWake(); sleeper != nullptr) sleeper->wake.notify_one();
   return batch;
 }
 
