@@ -6,6 +6,8 @@
 #include <array>
 #include <fstream>
 
+#include "gst/zerocopy/gstzcinferencemeta.h"
+#include "tests/elements/infer/pipeline.h"
 #include "tests/support/small_models.h"
 
 namespace gstzc::test {
@@ -47,10 +49,11 @@ protected:
            dir_.file("colours.txt") + "\" mean=0 scale=0.0392 threshold=0.5 ";
   }
 
-  void start(const std::string &second, const std::vector<PlacedObject> &objects = kObjects) {
+  void start(const std::string &second, const std::vector<PlacedObject> &objects = kObjects,
+             const std::string &first = "") {
     const std::string detector = save(placedObjects(32, objects), "detector.onnx");
     const std::string line = "fenceinfer name=first model-file=\"" + detector + "\" labels-file=\"" +
-                             dir_.file("kinds.txt") + "\" ! fenceinfer name=second " + second;
+                             dir_.file("kinds.txt") + "\" " + first + " ! fenceinfer name=second " + second;
     harness_ = gst_harness_new_parse(line.c_str());
     bus_ = gst_bus_new();
     gst_element_set_bus(harness_->element, bus_);
@@ -271,6 +274,43 @@ TEST_F(Cascade, FramesWithoutResultsPass) {
   }
   EXPECT_EQ(statOfSecond("inferred"), 0u);
   EXPECT_EQ(statOfSecond("skipped"), 3u);
+}
+
+// Frames between two that the first one looks at carry its last boxes: the second model looks at them there.
+TEST_F(Cascade, RepeatedObjectsAreLookedAtAfresh) {
+  start(colours() + "inference-region=objects", kObjects, "inference-interval=2 repeat-results=true");
+  const std::array<guint8, 3> palette[] = {kRed, kGreen, kBlue, kRed};
+  const char *const names[] = {"red", "green", "blue", "red"};
+  for (int i = 0; i < 4; ++i) {
+    GstBuffer *out = next({{0, 0, kWidth, kHeight, palette[i]}});
+    const auto objects = objectsOf(out);
+    ASSERT_EQ(objects.size(), 2u) << i;
+    for (const Object &object : objects) EXPECT_EQ(object.classes, Names{names[i]}) << i;
+    EXPECT_EQ(gst_zc_inference_meta_is_fresh(gst_buffer_get_zc_inference_meta(out, "first")), i % 2 == 0) << i;
+    EXPECT_TRUE(gst_zc_inference_meta_is_fresh(gst_buffer_get_zc_inference_meta(out, "second"))) << i;
+    gst_buffer_unref(out);
+  }
+}
+
+// Behind a tee: the second model adds to a frame of its own.
+TEST_F(Cascade, OnFramesThatOthersHave) {
+  const std::string detector = save(placedObjects(32, kObjects), "detector.onnx");
+  Pipeline pipeline("videotestsrc pattern=blue num-buffers=5 ! " + std::string(kCaps) + " ! fenceinfer model-file=\"" +
+                    detector + "\" ! tee name=t t. ! queue ! fenceinfer " + colours() +
+                    "inference-region=objects ! fakesink name=second async=false "
+                    "t. ! queue ! fakesink name=first async=false");
+  pipeline.keep("second");
+  pipeline.keep("first");
+  ASSERT_EQ(pipeline.run(), "");
+  int with = 0, without = 0;
+  for (GstBuffer *buffer : pipeline.kept()) {
+    const auto objects = objectsOf(buffer);
+    ASSERT_EQ(objects.size(), 2u);
+    EXPECT_EQ(objects[0].classes.size(), objects[1].classes.size());
+    ++(objects[0].classes == Names{"blue"} ? with : without);
+  }
+  EXPECT_EQ(with, 5);
+  EXPECT_EQ(without, 5);
 }
 
 TEST_F(Cascade, MessagesNameTheObject) {

@@ -2,7 +2,6 @@
 // What elements leave behind in their process, and whose results are whose when many workers run.
 #include "tests/elements/infer/fixture.h"
 
-#include <filesystem>
 #include <fstream>
 
 #include "gst/zerocopy/gstzcallocator.h"
@@ -11,23 +10,13 @@
 #include "tests/support/open_fds.h"
 #include "tests/support/scale.h"
 #include "tests/support/small_models.h"
+#include "tests/support/worker_threads.h"
 
 namespace gstzc::test {
 namespace {
 
 constexpr const char *kCaps = "video/x-raw,format=RGB,width=16,height=16,framerate=30/1";
 constexpr const char *kMeans = "decoder=none output=tensor-meta mean=0 scale=1 ";
-
-// Of the runners of all elements.
-size_t workers() {
-  size_t count = 0;
-  for (const auto &task : std::filesystem::directory_iterator("/proc/self/task")) {
-    std::string name;
-    std::getline(std::ifstream(task.path() / "comm"), name);
-    count += name.starts_with("fenceinfer:") ? 1 : 0;
-  }
-  return count;
-}
 
 class Process : public FenceInferTest {
 protected:
@@ -87,8 +76,8 @@ TEST_F(Process, PipelinesComeAndGo) {
   round(); // what the libraries open once
   const size_t fds = openFds();
   for (int i = 0; i < rounds(20); ++i) round();
-  EXPECT_LE(openFds(), fds);
-  EXPECT_EQ(workers(), 0u);
+  EXPECT_LE(settled(openFds, fds), fds);
+  EXPECT_EQ(settled(workerCount, 0), 0u);
 }
 
 // Mappings of dma-bufs are kept for frames that come again, but not longer than the element that made them.

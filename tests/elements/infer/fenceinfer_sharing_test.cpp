@@ -3,13 +3,13 @@
 #include "tests/elements/infer/fixture.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <memory>
 
 #include <sched.h>
 
 #include "tests/support/small_models.h"
+#include "tests/support/worker_threads.h"
 
 namespace gstzc::test {
 namespace {
@@ -66,22 +66,6 @@ protected:
   std::string means() { return save(colourClassifier({"batch", 3, 16, 16}), "means.onnx"); }
 };
 
-// Those of all runners in the process.
-size_t workers() {
-  size_t count = 0;
-  for (const auto &task : std::filesystem::directory_iterator("/proc/self/task")) {
-    std::string name;
-    std::getline(std::ifstream(task.path() / "comm") >> std::ws, name);
-    count += name.starts_with("fenceinfer:") ? 1 : 0;
-  }
-  return count;
-}
-
-size_t threads() {
-  using Tasks = std::filesystem::directory_iterator;
-  return static_cast<size_t>(std::distance(Tasks("/proc/self/task"), Tasks()));
-}
-
 // The batch waits for four pictures: only both together bring them.
 TEST_F(Sharing, BatchesAreOfBothAndResultsEveryonesOwn) {
   const std::string shared =
@@ -119,11 +103,13 @@ TEST_F(Sharing, ThreadsAreSharedToo) {
   const auto of_four = [file = means()](const std::string &properties) {
     std::vector<std::unique_ptr<Sharer>> sharers;
     for (int i = 0; i < 4; ++i) sharers.push_back(std::make_unique<Sharer>(file, properties));
-    return workers();
+    return workerCount();
   };
+  ASSERT_EQ(settled(workerCount, 0), 0u);
   EXPECT_EQ(of_four("workers=3 model-instance-id=one"), 3u);
+  EXPECT_EQ(settled(workerCount, 0), 0u);
   EXPECT_EQ(of_four("workers=3"), 12u);
-  EXPECT_EQ(workers(), 0u) << "they outlive their elements";
+  EXPECT_EQ(settled(workerCount, 0), 0u) << "they outlive their elements";
 }
 
 // Without being told, an element starts no more than there are cores for, and ONNX Runtime none of its own.
@@ -131,13 +117,14 @@ TEST_F(Sharing, ThreadsAreNoMoreThanCores) {
   const std::string file = means();
   cpu_set_t cores;
   ASSERT_EQ(sched_getaffinity(0, sizeof cores, &cores), 0);
-  const size_t before = threads();
+  ASSERT_EQ(settled(workerCount, 0), 0u);
+  const size_t before = threadCount();
   Sharer first(file, "max-in-flight=64 mean=0 scale=1");
   const auto count = static_cast<size_t>(CPU_COUNT(&cores));
-  EXPECT_EQ(workers(), std::min<size_t>(count, 64));
+  EXPECT_EQ(workerCount(), std::min<size_t>(count, 64));
   first.push(1);
   EXPECT_FLOAT_EQ(first.pull(), 1);
-  EXPECT_LE(threads(), before + count + 2) << "the pad's task and GStreamer's pool, but no more";
+  EXPECT_LE(threadCount(), before + count + 2) << "the pad's task and GStreamer's pool, but no more";
 }
 
 TEST_F(Sharing, OneStopsAndTheOthersGoOn) {
