@@ -545,7 +545,7 @@ static GstFlowReturn gst_fence_infer_chain(GstPad *pad, GstObject *parent, GstBu
   }
   FrameTask task;
   task.decode = decodeOptions(settings, *setup->model);
-  task.keep_tensors = settings.output != OutputKind::RelationMeta || setup->model->decoder == nullptr;
+  task.keep_tensors = settings.output != OutputKind::RelationMeta;
   task.objects = settings.region == InferenceRegion::Objects;
   if (task.objects) task.object_classes = parseObjectClasses(settings.object_class);
   task.on_fence_error = settings.on_fence_error;

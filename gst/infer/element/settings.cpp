@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <limits>
 #include <thread>
 
 #include <sched.h>
@@ -269,7 +270,7 @@ Result<std::optional<std::array<float, 3>>> parseNumbers(const char *property, c
   for (const char *at = text.c_str();; ++at) { // past the comma
     gchar *end = nullptr;
     const double number = g_ascii_strtod(at, &end);
-    if (end == at || !std::isfinite(number) || n == numbers.size()) return wrong;
+    if (end == at || !(std::abs(number) <= std::numeric_limits<float>::max()) || n == numbers.size()) return wrong;
     numbers[n++] = static_cast<float>(number);
     at = end + std::strspn(end, " ");
     if (*at == '\0') break;

@@ -244,7 +244,7 @@ ModelRunner::Core::Batch ModelRunner::Core::take(Run &run) {
   }
   run.cancel.reset();
   for (const Member &member : batch.members) run.pictures.push_back(member.picture.get());
-  if (collected && !line_.empty()) // nobody was told of what came meanwhile
+  if (options_.batch_timeout.count() > 0 && !line_.empty()) // what came while a batch was collected told nobody
     if (Run *const sleeper = toWake(); sleeper != nullptr) sleeper->wake.notify_one();
   return batch;
 }

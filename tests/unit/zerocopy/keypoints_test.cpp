@@ -46,7 +46,9 @@ protected:
     GstZcKeypointsMtd mtd = {};
     GstAnalyticsRelationMeta *meta = gst_buffer_get_analytics_relation_meta(buffer);
     EXPECT_NE(meta, nullptr);
-    if (meta != nullptr) EXPECT_TRUE(gst_analytics_relation_meta_get_zc_keypoints_mtd(meta, id, &mtd));
+    if (meta != nullptr) {
+      EXPECT_TRUE(gst_analytics_relation_meta_get_zc_keypoints_mtd(meta, id, &mtd));
+    }
     return mtd;
   }
 
