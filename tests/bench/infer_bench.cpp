@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // fenceinfer against GStreamer's own inference element and against a loop that does nothing else than fill tensors and
-// run the model: time and CPU time a frame, 1080p NV12 frames from memory, the same inference library and model. Both
-// sides are measured by turns.
+// run the model: time and CPU time a frame, 1080p NV12 frames from memory, the same inference library and model. All
+// sides are measured by turns and read the same frames, more than a cache holds; the loop neither decodes outputs nor
+// attaches what is in them.
+//
+// No element on that library is faster than the loop. Where the loop itself is not as far ahead of the other element as
+// is asked of ours, what is asked of ours in that run is to be as close to the loop as the comparison with it asks. The
+// loop against the other element is a case of its own, without a limit.
+#include <algorithm>
 #include <cstdio>
-#include <functional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include <gst/gst.h>
 
@@ -22,8 +28,9 @@ using namespace std::chrono_literals;
 constexpr int kRounds = 8;
 constexpr int kConcurrent = 2;     // runs at a time, of fenceinfer and of the bare loop
 constexpr double kPhaseNs = 0.8e9; // how long a side is measured in a round
-constexpr int kPacedFrames = 60;
+constexpr int kPacedFrames = 120;  // with fewer a round's ratio moves by more than what is looked for
 constexpr uint64_t kPeriod = 1'000'000'000 / 30;
+constexpr double kToBare = 1 / 0.95; // the largest ratio to the bare loop
 
 struct Samples {
   std::vector<double> wall, cpu;
@@ -33,8 +40,9 @@ struct Samples {
   }
 };
 
-struct Comparison {
-  Samples a, b;
+struct Turn {
+  Side &side;
+  int frames;
 };
 
 double spreadOf(const std::vector<double> &a, const std::vector<double> &b) {
@@ -49,21 +57,24 @@ int phaseOf(Side &side) {
   return std::max(20, static_cast<int>(kPhaseNs / side.run(40).wall_ns));
 }
 
-Comparison byTurns(Side &a, Side &b, int frames_a, int frames_b, uint64_t period) {
-  Comparison c;
-  const auto turn = [&](Side &side, int frames, Samples &samples) {
-    std::this_thread::sleep_for(50ms); // the other one's threads have come to rest
-    samples.add(side.run(frames, period));
-  };
-  for (int i = 0; i < kRounds; ++i) { // both orders as often, so that what drifts counts for neither
-    if (i % 2 == 0) turn(a, frames_a, c.a);
-    turn(b, frames_b, c.b);
-    if (i % 2 != 0) turn(a, frames_a, c.a);
+// As many samples of each as there are rounds, in the order of the turns.
+std::vector<Samples> byTurns(const std::vector<Turn> &turns, uint64_t period) {
+  std::vector<Samples> samples(turns.size());
+  for (int round = 0; round < kRounds; ++round) {
+    for (size_t i = 0; i < turns.size(); ++i) { // both orders as often, so that what drifts counts for none
+      const size_t k = round % 2 == 0 ? i : turns.size() - 1 - i;
+      std::this_thread::sleep_for(50ms); // the other one's threads have come to rest
+      samples[k].add(turns[k].side.run(turns[k].frames, period));
+    }
   }
-  return c;
+  return samples;
 }
 
-Comparison throughput(Side &a, Side &b) { return byTurns(a, b, phaseOf(a), phaseOf(b), kAsFastAsPossible); }
+std::vector<Samples> throughput(const std::vector<Side *> &sides) {
+  std::vector<Turn> turns;
+  for (Side *side : sides) turns.push_back({*side, phaseOf(*side)});
+  return byTurns(turns, kAsFastAsPossible);
+}
 
 void reportRatio(const std::string &name, const std::vector<double> &a, const std::vector<double> &b,
                  const std::string &against, double limit) {
@@ -81,6 +92,11 @@ struct Version {
   bool hasNewOnnxInference() const { return major > 1 || minor >= 27; }
   std::string text() const { return std::to_string(major) + "." + std::to_string(minor) + "." + std::to_string(micro); }
 };
+
+std::string shown(double ratio) {
+  gchar text[G_ASCII_DTOSTR_BUF_SIZE];
+  return g_ascii_formatd(text, sizeof text, "%.3f", ratio);
+}
 
 std::string ours(const BenchModel &model, const std::string &properties = "") {
   return "fenceinfer resize-mode=stretch workers=" + std::to_string(kConcurrent) + " model-file=\"" + model.file +
@@ -107,21 +123,33 @@ bool againstUpstream(const Frames &frames, const BenchModel &model, double fps_g
     return false;
   }
   PipelineSide a(frames, {ours(model)}), b(frames, {upstream(model, copy)});
-  const Comparison c = throughput(a, b);
+  BareSide bare(frames, model, kConcurrent);
+  const std::vector<Samples> taken = throughput({&a, &b, &bare});
+  const Samples &own = taken[0], &theirs = taken[1], &loop = taken[2];
   const std::string against = "videoconvertscale ! onnxinference of GStreamer " + Version().text();
-  reportRatio(model.name + ", time a frame", c.a.wall, c.b.wall, against, 1 / fps_gain);
-  reportRatio(model.name + ", CPU a frame", c.a.cpu, c.b.cpu, against, cpu_limit);
+  const auto compare = [&](const char *what, std::vector<double> Samples::*values, double asked) {
+    const std::string name = model.name + ", " + what + " a frame";
+    const double reachable = kToBare * median(loop.*values) / median(theirs.*values);
+    if (asked > 0 && reachable > asked)
+      reportRatio(name, own.*values, theirs.*values,
+                  against + "; asked is " + shown(asked) + ", the bare loop is the limit", reachable);
+    else
+      reportRatio(name, own.*values, theirs.*values, against, asked);
+    reportRatio(name + " of the bare loop", loop.*values, theirs.*values, against, 0);
+  };
+  compare("time", &Samples::wall, 1 / fps_gain);
+  compare("CPU", &Samples::cpu, cpu_limit);
   return true;
 }
 
 void againstBareLoop(const Frames &frames, const BenchModel &model) {
   PipelineSide a(frames, {ours(model)});
   BareSide b(frames, model, kConcurrent);
-  const Comparison fast = throughput(a, b);
-  reportRatio(model.name + ", time a frame, bare", fast.a.wall, fast.b.wall,
-              "the same preprocessing and runs in a loop of " + std::to_string(kConcurrent) + " threads", 1 / 0.95);
-  const Comparison paced = byTurns(a, b, kPacedFrames, kPacedFrames, kPeriod);
-  reportRatio(model.name + ", CPU a frame at 30 frames/s", paced.a.cpu, paced.b.cpu,
+  const std::vector<Samples> fast = throughput({&a, &b});
+  reportRatio(model.name + ", time a frame, bare", fast[0].wall, fast[1].wall,
+              "the same preprocessing and runs in a loop of " + std::to_string(kConcurrent) + " threads", kToBare);
+  const std::vector<Samples> paced = byTurns({{a, kPacedFrames}, {b, kPacedFrames}}, kPeriod);
+  reportRatio(model.name + ", CPU a frame at 30 frames/s", paced[0].cpu, paced[1].cpu,
               "the same preprocessing and runs in a paced loop", 1.1);
 }
 
@@ -130,10 +158,10 @@ void shared(const Frames &frames, const BenchModel &model, const std::string &pr
   const std::string own = ours(model, properties);
   const std::string together = own + " model-instance-id=bench batch-size=2 batch-timeout=2";
   PipelineSide a(frames, {together, together}), b(frames, {own, own});
-  const Comparison c = throughput(a, b);
-  reportRatio(model.name + ", two share it, time a frame", c.a.wall, c.b.wall,
+  const std::vector<Samples> taken = throughput({&a, &b});
+  reportRatio(model.name + ", two share it, time a frame", taken[0].wall, taken[1].wall,
               "two elements with a model each; the limit is what the ratio spreads by",
-              1 + spreadOf(c.a.wall, c.b.wall));
+              1 + spreadOf(taken[0].wall, taken[1].wall));
 }
 
 } // namespace

@@ -90,14 +90,15 @@ std::string Frames::caps() const {
 
 PipelineSide::PipelineSide(const Frames &frames, const std::vector<std::string> &filters) : frames_(frames) {
   for (const std::string &filter : filters) {
-    const std::string line =
-        "appsrc name=source block=true max-buffers=2 max-bytes=0 format=time caps=" + frames.caps() + " ! " + filter +
-        " ! fakesink name=sink sync=false async=false";
+    const std::string line = filter + " ! fakesink name=sink sync=false async=false";
     GError *error = nullptr;
     auto p = std::make_unique<Pipeline>();
     p->pipeline = gst_parse_launch(line.c_str(), &error);
     if (error != nullptr) fail(line + ": " + error->message);
-    p->source = gst_bin_get_by_name(GST_BIN(p->pipeline), "source");
+    GstPad *first = gst_bin_find_unlinked_pad(GST_BIN(p->pipeline), GST_PAD_SINK);
+    p->source = gst_pad_new("source", GST_PAD_SRC);
+    if (first == nullptr || gst_pad_link(p->source, first) != GST_PAD_LINK_OK) fail(line + " cannot be fed");
+    gst_object_unref(first);
     GstElement *sink = gst_bin_get_by_name(GST_BIN(p->pipeline), "sink");
     GstPad *pad = gst_element_get_static_pad(sink, "sink");
     gst_pad_add_probe(
@@ -105,8 +106,7 @@ PipelineSide::PipelineSide(const Frames &frames, const std::vector<std::string> 
         [](GstPad *, GstPadProbeInfo *, gpointer data) {
           auto *to = static_cast<Pipeline *>(data);
           const std::lock_guard lock(to->mutex);
-          ++to->count;
-          to->left.notify_all();
+          if (++to->count == to->target) to->left.notify_all();
           return GST_PAD_PROBE_OK;
         },
         p.get(), nullptr);
@@ -114,33 +114,46 @@ PipelineSide::PipelineSide(const Frames &frames, const std::vector<std::string> 
     gst_object_unref(sink);
     if (gst_element_set_state(p->pipeline, GST_STATE_PLAYING) == GST_STATE_CHANGE_FAILURE)
       fail(line + ": " + errorOf(p->pipeline));
+    start(*p);
     pipelines_.push_back(std::move(p));
   }
+}
+
+void PipelineSide::start(Pipeline &p) {
+  GstSegment segment;
+  gst_segment_init(&segment, GST_FORMAT_TIME);
+  GstCaps *caps = gst_caps_from_string(frames_.caps().c_str());
+  gst_pad_set_active(p.source, TRUE);
+  const bool taken = gst_pad_push_event(p.source, gst_event_new_stream_start("frames")) &&
+                     gst_pad_push_event(p.source, gst_event_new_caps(caps)) &&
+                     gst_pad_push_event(p.source, gst_event_new_segment(&segment));
+  gst_caps_unref(caps);
+  if (!taken) fail("a pipeline of the benchmark: " + errorOf(p.pipeline));
 }
 
 PipelineSide::~PipelineSide() {
   for (const auto &p : pipelines_) {
     gst_element_set_state(p->pipeline, GST_STATE_NULL);
+    gst_pad_set_active(p->source, FALSE);
     gst_object_unref(p->source);
     gst_object_unref(p->pipeline);
   }
 }
 
 void PipelineSide::feed(Pipeline &p, int frames, uint64_t period) {
-  int target = 0;
   {
     const std::lock_guard lock(p.mutex);
-    target = p.count + frames;
+    p.target = p.count + frames;
   }
   Pace pace(period);
   for (int n = 0; n < frames; ++n) {
     pace.wait();
     GstBuffer *buffer = gst_buffer_new();
     gst_buffer_append_memory(buffer, gst_memory_ref(frames_.memory(n)));
-    if (gst_app_src_push_buffer(GST_APP_SRC(p.source), buffer) != GST_FLOW_OK) break;
+    if (gst_pad_push(p.source, buffer) != GST_FLOW_OK) break;
   }
   std::unique_lock lock(p.mutex);
-  if (p.left.wait_for(lock, kPatience, [&] { return p.count >= target; })) return;
+  if (p.left.wait_for(lock, kPatience, [&] { return p.count >= p.target; })) return;
   fail("a pipeline of the benchmark: " + errorOf(p.pipeline));
 }
 

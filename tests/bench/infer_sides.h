@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include <gst/app/gstappsrc.h>
 #include <gst/gst.h>
 #include <gst/video/video.h>
 
@@ -49,7 +48,8 @@ public:
   virtual Taken run(int frames, uint64_t period = kAsFastAsPossible) = 0;
 };
 
-// One or several pipelines "appsrc ! …", each of which is fed every frame; what is taken is of a frame of one of them.
+// One or several pipelines, each of which is fed every frame by a thread of its own through a pad, without a source
+// element and its queue; what is taken is of a frame of one of them.
 class PipelineSide : public Side {
 public:
   PipelineSide(const Frames &frames, const std::vector<std::string> &filters);
@@ -58,11 +58,13 @@ public:
 
 private:
   struct Pipeline {
-    GstElement *pipeline = nullptr, *source = nullptr;
+    GstElement *pipeline = nullptr;
+    GstPad *source = nullptr;
     std::mutex mutex;
     std::condition_variable left;
-    int count = 0; // of frames that left
+    int count = 0, target = 0; // of frames that left; of those that were given
   };
+  void start(Pipeline &p);
   void feed(Pipeline &p, int frames, uint64_t period);
 
   const Frames &frames_;
