@@ -440,8 +440,8 @@ TEST_F(Fences, OrderIsKeptWhateverSignalsFirst) {
 
 // The frame was ready when it came; while it waits for a worker somebody writes into it again.
 TEST_F(Fences, AFrameIsLookedAtAgainBeforeItIsRead) {
-  // the one worker has some tenths of a second to do for each frame
-  start(save(slowFaces({{0, 124, 124, 64, 48}}, 3.0f, 200), "slow.onnx"), kRgb, "workers=1 fence-timeout=30000");
+  // the one worker has half a second to do for each frame
+  start(save(slowFaces({{0, 124, 124, 64, 48}}, 3.0f, 500), "slow.onnx"), kRgb, "workers=1 fence-timeout=30000");
   Producer second;
   second.finish();
   ASSERT_EQ(gst_harness_push(harness_, frame(1)), GST_FLOW_OK);

@@ -52,11 +52,10 @@ protected:
 
 TEST_F(States, TheStreamingThreadWaitsOnlyAtTheBound) {
   start(slow(), kRgb, "max-in-flight=2");
-  const auto before = std::chrono::steady_clock::now();
   pushInBackground(4);
-  while (taken_ < 2 && std::chrono::steady_clock::now() - before < 5s) std::this_thread::sleep_for(1ms);
+  for (int i = 0; i < 5000 && taken_ < 2; ++i) std::this_thread::sleep_for(1ms);
   EXPECT_EQ(taken_, 2);
-  EXPECT_LT(std::chrono::steady_clock::now() - before, 1s) << "the streaming thread waited for the model";
+  EXPECT_EQ(stat("inferred"), 0u) << "the streaming thread waited for the model";
   EXPECT_EQ(pushing_.wait_for(200ms), std::future_status::timeout);
   EXPECT_EQ(taken_, 2) << "more frames are held than max-in-flight";
 
@@ -258,7 +257,7 @@ TEST_F(States, LatencyIsAddedWhenLive) {
   gst_harness_set_upstream_latency(harness_, 10 * GST_MSECOND);
   // one frame of 30 a second, unless the run took longer than that
   EXPECT_GE(gst_harness_query_latency(harness_), 10 * GST_MSECOND + GST_SECOND / 30);
-  EXPECT_LE(gst_harness_query_latency(harness_), 10 * GST_MSECOND + GST_SECOND);
+  EXPECT_LE(gst_harness_query_latency(harness_), 10 * GST_MSECOND + 10 * GST_SECOND);
   gst_harness_set_live(harness_, FALSE);
   EXPECT_EQ(gst_harness_query_latency(harness_), 10 * GST_MSECOND);
 }
