@@ -44,7 +44,7 @@ std::vector<Detection> blendOverlapping(std::vector<Detection> candidates, float
   std::vector<Detection> result, rest;
   while (!candidates.empty() && result.size() < max_detections) {
     const Detection &best = candidates.front();
-    Detection blended = best;
+    Detection &blended = result.emplace_back(best);
     blended.left = blended.top = blended.right = blended.bottom = 0;
     std::fill(blended.keypoints.begin(), blended.keypoints.end(), Point{});
     float total = 0;
@@ -74,9 +74,8 @@ std::vector<Detection> blendOverlapping(std::vector<Detection> candidates, float
         point.x /= total;
         point.y /= total;
       }
-      result.push_back(std::move(blended));
     } else {
-      result.push_back(best); // scores of zero weigh nothing
+      blended = best; // scores of zero weigh nothing
     }
     candidates.swap(rest);
   }
