@@ -2,9 +2,10 @@
 #include "gst/infer/decode/blazeface.h"
 
 #include <algorithm>
-#include <cmath>
 
+#include "gst/infer/decode/candidates.h"
 #include "gst/infer/decode/nms.h"
+#include "gst/infer/decode/training.h"
 
 namespace gstzc::infer {
 namespace {
@@ -13,8 +14,6 @@ constexpr int kFineCells = 16, kFinePerCell = 2, kCoarseCells = 8, kCoarsePerCel
 static_assert(kFineCells * kFineCells * kFinePerCell == BlazeFaceDecoder::kFineAnchors);
 static_assert(kCoarseCells * kCoarseCells * kCoarsePerCell + BlazeFaceDecoder::kFineAnchors ==
               BlazeFaceDecoder::kAnchors);
-
-float sigmoid(float raw) { return 1.0f / (1.0f + std::exp(-std::clamp(raw, -100.0f, 100.0f))); }
 
 } // namespace
 
@@ -57,10 +56,8 @@ Point BlazeFaceDecoder::anchor(int i) {
 }
 
 const FamilyDefaults &BlazeFaceDecoder::defaults() const {
-  constexpr float scale = 1.0f / 127.5f;
   static const FamilyDefaults defaults = {
-      .preprocess = {.resize = ResizeMode::Letterbox,
-                     .normalisation = {.mean = {127.5f, 127.5f, 127.5f}, .scale = {scale, scale, scale}}},
+      .preprocess = {.resize = ResizeMode::Letterbox, .normalisation = evenNormalisation(127.5f, 1 / 127.5f)},
       .threshold = 0.5f,
       .iou_threshold = 0.3f,
       .labels = {"face"}};
@@ -89,10 +86,8 @@ Result<Findings> BlazeFaceDecoder::decode(const Outputs &outputs, const DecodeOp
     const size_t part = i < numbers_[0].count ? 0 : 1;
     const auto first = static_cast<size_t>((i - numbers_[part].first) * kNumbers);
     for (size_t k = 0; k < n.size(); ++k) n[k] = tensors[part].numbers[first + k];
-    if (!std::all_of(n.begin(), n.end(), [](float v) { return std::isfinite(v); })) continue;
     const Point centre = anchor(i);
     const float x = centre.x + n[0] / side_, y = centre.y + n[1] / side_, w = n[2] / side_, h = n[3] / side_;
-    if (w <= 0 || h <= 0) continue;
     Detection face;
     face.score = score;
     face.left = x - w / 2;
@@ -101,11 +96,12 @@ Result<Findings> BlazeFaceDecoder::decode(const Outputs &outputs, const DecodeOp
     face.bottom = y + h / 2;
     for (int k = 0; k < kKeypoints; ++k)
       face.keypoints.push_back({centre.x + n[4 + 2 * k] / side_, centre.y + n[5 + 2 * k] / side_});
-    candidates.push_back(std::move(face));
+    if (usable(face)) candidates.push_back(std::move(face));
   }
   Findings findings;
   findings.detections = blendOverlapping(std::move(candidates), options.iou_threshold,
                                          static_cast<size_t>(std::max(options.max_detections, 0)));
+  std::erase_if(findings.detections, [](const Detection &face) { return !usable(face); }); // sums may overflow
   return findings;
 }
 

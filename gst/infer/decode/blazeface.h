@@ -2,7 +2,7 @@
 // MediaPipe's BlazeFace detectors: front (input 128x128) and back (256x256).
 //
 // 896 anchors, which are centres only: a grid of 16x16 cells with 2 anchors a cell, then one of 8x8 cells with 6. Per
-// anchor a raw score (a sigmoid makes 0..1 of it, input clamped to -100..100) and 16 numbers in pixels of the input:
+// anchor a raw score (a sigmoid makes 0..1 of it) and 16 numbers in pixels of the input:
 // centre relative to the anchor, width, height, and six points relative to the anchor: left eye, right eye (as seen in
 // the picture), nose, mouth, left ear, right ear. Overlapping boxes are blended, weighted by score.
 #pragma once

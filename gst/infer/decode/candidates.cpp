@@ -15,12 +15,14 @@ bool better(const Candidate &a, const Candidate &b) {
   return a.row != b.row ? a.row < b.row : a.label < b.label;
 }
 
-bool usable(const Detection &box) {
-  return std::isfinite(box.left) && std::isfinite(box.top) && std::isfinite(box.right) && std::isfinite(box.bottom) &&
-         box.right > box.left && box.bottom > box.top;
-}
-
 } // namespace
+
+bool usable(const Detection &object) {
+  return std::isfinite(object.left) && std::isfinite(object.top) && std::isfinite(object.right) &&
+         std::isfinite(object.bottom) && object.right > object.left && object.bottom > object.top &&
+         std::all_of(object.keypoints.begin(), object.keypoints.end(),
+                     [](const Point &point) { return std::isfinite(point.x) && std::isfinite(point.y); });
+}
 
 void Candidates::prune() {
   if (list_.size() <= kMost) return;
@@ -46,7 +48,8 @@ std::vector<Detection> makeDetections(Candidates &&candidates, const DecodeOptio
     Detection object;
     object.score = std::min(candidate.score, 1.0f);
     object.label = candidate.label;
-    if (!box(candidate.row, object) || !usable(object)) continue;
+    box(candidate.row, object);
+    if (!usable(object)) continue;
     boxes.push_back(std::move(object));
     rows.push_back(candidate.row);
   }

@@ -43,8 +43,11 @@ private:
   std::vector<Candidate> list_;
 };
 
-// Fills in the box of a row; false: there is none. Score and label are there already.
-using BoxOfRow = std::function<bool(size_t row, Detection &box)>;
+// Whether an object's edges and points are numbers and it has an area.
+bool usable(const Detection &object);
+
+// Fills in the box and the points of a row. Score and label are there already.
+using BoxOfRow = std::function<void(size_t row, Detection &object)>;
 // Fills in what only objects that stay need.
 using FinishRow = std::function<void(size_t row, Detection &object)>;
 
@@ -53,7 +56,7 @@ enum class Suppression {
   None, // the model did it, or was trained not to need it
 };
 
-// Boxes that are not finite or have no area are left out. Best first, scores limited to 1.
+// Those that are not usable() are left out. Best first, scores limited to 1.
 std::vector<Detection> makeDetections(Candidates &&candidates, const DecodeOptions &options, const BoxOfRow &box,
                                       const FinishRow &finish = {}, Suppression suppression = Suppression::PerClass);
 

@@ -8,8 +8,6 @@
 namespace gstzc::infer {
 namespace {
 
-float sigmoid(float logit) { return 1.0f / (1.0f + std::exp(-logit)); }
-
 // Of the class whose logit is `best`, which need not be the largest.
 template <typename At> float softmax(const At &at, size_t begin, size_t size, float best) {
   float largest = best, sum = 0;

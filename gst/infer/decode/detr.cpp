@@ -2,10 +2,10 @@
 #include "gst/infer/decode/detr.h"
 
 #include <algorithm>
-#include <array>
 
 #include "gst/infer/decode/candidates.h"
-#include "gst/infer/decode/family.h"
+#include "gst/infer/decode/grids.h"
+#include "gst/infer/decode/training.h"
 
 namespace gstzc::infer {
 namespace {
@@ -14,16 +14,8 @@ constexpr int64_t kQueriesWithNoObject = 100, kMostQueries = 1000;
 constexpr int kBox = 4;
 constexpr int64_t kAsYoloV10 = 2; // classes with which the joined tensor has the shape of a YOLOv10 head
 
-constexpr std::array<float, 3> kImageNetMean = {123.675f, 116.28f, 103.53f};
-constexpr std::array<float, 3> kImageNetDeviation = {58.395f, 57.12f, 57.375f};
-
-FamilyDefaults detrDefaults(const InputPlan &input, bool image_net) {
-  Normalisation norm = {.scale = {1 / 255.0f, 1 / 255.0f, 1 / 255.0f}};
-  if (image_net) {
-    norm.mean = kImageNetMean;
-    for (size_t i = 0; i < norm.scale.size(); ++i) norm.scale[i] = 1 / kImageNetDeviation[i];
-  }
-  return {.preprocess = {.normalisation = normalisationFor(input, norm)},
+FamilyDefaults detrDefaults(bool image_net) {
+  return {.preprocess = {.normalisation = image_net ? imageNetNormalisation() : evenNormalisation(0, 1 / 255.0f)},
           .threshold = 0.5f,
           .iou_threshold = 0.5f,
           .labels = {}};
@@ -47,15 +39,14 @@ std::unique_ptr<Decoder> DetrDecoder::match(const DecoderWishes &wishes, const I
   if (outputs.size() == 1 && declared(outputs[0], {kAnySize, kAnySize})) {
     const int64_t queries = outputs[0].dims[1], classes = outputs[0].dims[2] - kBox;
     if (classes < 1 || classes > kMostClasses || (wishes.classes > 0 && classes != wishes.classes)) return nullptr;
-    constexpr std::array<int, 3> strides = {8, 16, 32};
     const bool known = wishes.classes > 0 && wishes.keypoints <= 0 && queries > 0 && queries <= kMostQueries &&
-                       queries != gridCells(input, strides) && classes != kAsYoloV10;
+                       queries != gridCells(input) && classes != kAsYoloV10;
     if (!named && !known) return nullptr;
     decoder->joined_ = true;
     decoder->form_ = ScoreForm::Probabilities;
     decoder->classes_ = static_cast<int>(classes);
     decoder->scores_ = decoder->boxes_ = OutputSlot(0, outputs[0]);
-    decoder->defaults_ = detrDefaults(input, false);
+    decoder->defaults_ = detrDefaults(false);
     return decoder;
   }
   std::optional<size_t> scores, boxes;
@@ -90,7 +81,7 @@ std::unique_ptr<Decoder> DetrDecoder::match(const DecoderWishes &wishes, const I
   decoder->classes_ = static_cast<int>(all) - (no_object ? 1 : 0);
   decoder->scores_ = OutputSlot(*scores, outputs[*scores]);
   decoder->boxes_ = OutputSlot(*boxes, outputs[*boxes]);
-  decoder->defaults_ = detrDefaults(input, no_object || rf);
+  decoder->defaults_ = detrDefaults(no_object || rf);
   return decoder;
 }
 
@@ -112,7 +103,6 @@ Result<Findings> DetrDecoder::decode(const Outputs &outputs, const DecodeOptions
     object.top = b(1) - b(3) / 2;
     object.right = b(0) + b(2) / 2;
     object.bottom = b(1) + b(3) / 2;
-    return true;
   };
   Findings findings;
   findings.detections = makeDetections(std::move(candidates), options, box, {}, Suppression::None);

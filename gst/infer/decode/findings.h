@@ -30,7 +30,10 @@ struct Detection {
   std::vector<Point> keypoints;
   std::optional<BoxMask> mask;
 
-  float area() const { return right > left && bottom > top ? (right - left) * (bottom - top) : 0; }
+  // Of any finite box: the product of two floats may be none.
+  double area() const {
+    return right > left && bottom > top ? (double{right} - double{left}) * (double{bottom} - double{top}) : 0;
+  }
 };
 
 // A rectangle inside the picture.

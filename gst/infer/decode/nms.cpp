@@ -7,12 +7,12 @@
 namespace gstzc::infer {
 
 float intersectionOverUnion(const Detection &a, const Detection &b) {
-  const float width = std::min(a.right, b.right) - std::max(a.left, b.left);
-  const float height = std::min(a.bottom, b.bottom) - std::max(a.top, b.top);
+  // in double: what two floats are apart, and the product of two such lengths
+  const double width = double{std::min(a.right, b.right)} - double{std::max(a.left, b.left)};
+  const double height = double{std::min(a.bottom, b.bottom)} - double{std::max(a.top, b.top)};
   if (width <= 0 || height <= 0) return 0;
-  const float both = width * height;
-  const float either = a.area() + b.area() - both;
-  return either > 0 ? both / either : 0;
+  const double both = width * height, either = a.area() + b.area() - both;
+  return either > 0 ? static_cast<float>(both / either) : 0;
 }
 
 std::vector<size_t> survivors(const std::vector<Detection> &sorted, float iou_threshold, size_t max_detections,

@@ -52,6 +52,8 @@ private:
   size_t size_ = 0;
 };
 
+inline float sigmoid(float logit) { return 1.0f / (1.0f + std::exp(-logit)); }
+
 // A class's number as an index; nothing for what cannot be one.
 inline std::optional<int> classIndex(float value) {
   constexpr float limit = 1 << 20;

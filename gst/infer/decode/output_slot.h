@@ -5,13 +5,11 @@
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
 #include "gst/infer/decode/numbers.h"
 #include "gst/infer/engine/engine.h"
-#include "gst/infer/preprocess/input_plan.h"
 #include "gst/zerocopy/core/result.h"
 
 namespace gstzc::infer {
@@ -21,9 +19,6 @@ inline constexpr int64_t kAnySize = -1;
 
 // Whether a tensor of floats is declared as [batch, rest…]. A size that the model leaves open only fits kAnySize.
 bool declared(const TensorInfo &info, std::initializer_list<int64_t> rest);
-
-// Cells of the grids that `strides` divide the input into, in all; 0 where a stride does not divide it evenly.
-int64_t gridCells(const InputPlan &input, std::span<const int> strides);
 
 // The tensor that came, as long as the Outputs live.
 struct OutputTensor {

@@ -120,7 +120,7 @@ void classesOfFloats(const TensorView &view, float threshold, std::vector<uint8_
   std::transform(values.begin(), values.end(), out.begin(), [&](float v) -> uint8_t {
     if (std::isnan(v)) return SegmentationDecoder::kNoClass;
     if (whole) return v >= 0 && v < SegmentationDecoder::kNoClass ? static_cast<uint8_t>(v) : uint8_t{255};
-    return (probabilities ? v : 1 / (1 + std::exp(-v))) >= threshold ? 1 : 0;
+    return (probabilities ? v : sigmoid(v)) >= threshold ? 1 : 0;
   });
 }
 

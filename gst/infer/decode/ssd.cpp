@@ -6,7 +6,7 @@
 
 #include "gst/infer/decode/candidates.h"
 #include "gst/infer/decode/class_scores.h"
-#include "gst/infer/decode/family.h"
+#include "gst/infer/decode/training.h"
 
 namespace gstzc::infer {
 namespace {
@@ -20,7 +20,7 @@ bool namedPriors(const TensorInfo &info) { return contains(info, "prior") || con
 
 // How many rows of priors an output has; 0 where it has none.
 int64_t priorRows(const TensorInfo &info) {
-  if (info.type != TensorType::Float32 && info.type != TensorType::Float16) return 0;
+  if (!isFloat(info.type)) return 0;
   const std::vector<int64_t> &dims = info.dims;
   if (declared(info, {2, kAnySize}) && dims[2] % 4 == 0) return dims[2] / 4;
   if (!namedPriors(info)) return 0;
@@ -113,9 +113,7 @@ std::unique_ptr<Decoder> SsdDecoder::match(const DecoderWishes &wishes, const In
   decoder->rows_ = static_cast<size_t>(rows);
   decoder->first_label_ = firstLabel(all, wishes);
   decoder->classes_ = static_cast<int>(all) - 1 + decoder->first_label_;
-  constexpr float scale = 1.0f / 127.5f;
-  decoder->defaults_ = {.preprocess = {.normalisation = normalisationFor(
-                                           input, {.mean = {127.5f, 127.5f, 127.5f}, .scale = {scale, scale, scale}})},
+  decoder->defaults_ = {.preprocess = {.normalisation = evenNormalisation(127.5f, 1 / 127.5f)},
                         .threshold = 0.5f,
                         .iou_threshold = 0.45f,
                         .labels = {}};
@@ -159,7 +157,6 @@ Result<Findings> SsdDecoder::decode(const Outputs &outputs, const DecodeOptions 
     object.top = cy - h / 2;
     object.right = cx + w / 2;
     object.bottom = cy + h / 2;
-    return true;
   };
   Candidates candidates(options.threshold);
   const ScoreForm form = areProbabilities(scores->numbers) ? ScoreForm::Probabilities

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "gst/infer/decode/candidates.h"
-#include "gst/infer/decode/family.h"
+#include "gst/infer/decode/training.h"
 
 namespace gstzc::infer {
 namespace {
@@ -64,7 +64,7 @@ const char *SsdPostprocessDecoder::expected() {
          "[1], or TFLite_Detection_PostProcess to …:3; or any four of these shapes with the classes as integers";
 }
 
-std::unique_ptr<Decoder> SsdPostprocessDecoder::match(const DecoderWishes &, const InputPlan &input,
+std::unique_ptr<Decoder> SsdPostprocessDecoder::match(const DecoderWishes &, const InputPlan &,
                                                       const std::vector<TensorInfo> &outputs) {
   auto decoder = std::make_unique<SsdPostprocessDecoder>();
   Outs outs = byNames(outputs, {"detection_boxes", "detection_classes", "detection_scores", "num_detections"});
@@ -83,9 +83,7 @@ std::unique_ptr<Decoder> SsdPostprocessDecoder::match(const DecoderWishes &, con
   decoder->classes_ = OutputSlot(*outs[Classes], classes);
   decoder->scores_ = OutputSlot(*outs[Scores], scores);
   if (outs[Count]) decoder->count_.emplace(*outs[Count], outputs[*outs[Count]]);
-  constexpr float scale = 1.0f / 127.5f;
-  decoder->defaults_ = {.preprocess = {.normalisation = normalisationFor(
-                                           input, {.mean = {127.5f, 127.5f, 127.5f}, .scale = {scale, scale, scale}})},
+  decoder->defaults_ = {.preprocess = {.normalisation = evenNormalisation(127.5f, 1 / 127.5f)},
                         .threshold = 0.5f,
                         .iou_threshold = 0.45f,
                         .labels = {}};
@@ -123,7 +121,6 @@ Result<Findings> SsdPostprocessDecoder::decode(const Outputs &outputs, const Dec
     object.left = boxes->numbers[row * 4 + 1];
     object.bottom = boxes->numbers[row * 4 + 2];
     object.right = boxes->numbers[row * 4 + 3];
-    return true;
   };
   Findings findings;
   findings.detections = makeDetections(std::move(candidates), options, box, {}, Suppression::None);

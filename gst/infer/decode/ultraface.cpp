@@ -3,8 +3,8 @@
 
 #include "gst/infer/decode/candidates.h"
 #include "gst/infer/decode/class_scores.h"
-#include "gst/infer/decode/family.h"
 #include "gst/infer/decode/priors.h"
+#include "gst/infer/decode/training.h"
 
 namespace gstzc::infer {
 
@@ -31,10 +31,8 @@ std::unique_ptr<Decoder> UltraFaceDecoder::match(const DecoderWishes &wishes, co
     decoder->boxes_ = OutputSlot(1 - s, boxes);
     decoder->first_label_ = firstLabel(all, wishes);
     decoder->classes_ = static_cast<int>(all) - 1 + decoder->first_label_;
-    constexpr float scale = 1.0f / 128.0f;
     const bool faces = decoder->classes_ == 1;
-    decoder->defaults_ = {.preprocess = {.normalisation = normalisationFor(
-                                             input, {.mean = {127, 127, 127}, .scale = {scale, scale, scale}})},
+    decoder->defaults_ = {.preprocess = {.normalisation = evenNormalisation(127, 1 / 128.0f)},
                           .threshold = faces ? 0.7f : 0.5f,
                           .iou_threshold = faces ? 0.3f : 0.45f,
                           .labels = {}};
@@ -62,7 +60,6 @@ Result<Findings> UltraFaceDecoder::decode(const Outputs &outputs, const DecodeOp
       object.top = at(row * 4 + 1);
       object.right = at(row * 4 + 2);
       object.bottom = at(row * 4 + 3);
-      return true;
     });
   });
   return findings;

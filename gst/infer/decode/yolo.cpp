@@ -6,13 +6,10 @@
 #include <cmath>
 #include <limits>
 
-#include "gst/infer/decode/candidates.h"
-
 namespace gstzc::infer {
 namespace {
 
 constexpr int kAnchorsPerCell = 3; // of YOLOv5
-constexpr int kCocoClasses = 80;
 
 // Whether there are `each` rows for each cell of one of the families' sets of grids.
 bool isGrid(const InputPlan &input, int64_t rows, int each) {
@@ -31,25 +28,6 @@ template <typename At> struct Table {
     return at(row * row_step + static_cast<size_t>(number) * number_step);
   }
 };
-
-// The best class of each row, times `factor(row)`, which is 0..1, where the numbers of a row lie together.
-template <typename At, typename Factor>
-void scanRows(const At &at, size_t rows, const ObjectLayout &layout, float threshold, const Factor &factor,
-              Candidates &candidates) {
-  const auto numbers = static_cast<size_t>(layout.size()), classes = static_cast<size_t>(layout.classes);
-  for (size_t row = 0; row < rows; ++row) {
-    const float f = factor(row);
-    if (!(f >= threshold)) continue;
-    const size_t begin = row * numbers + static_cast<size_t>(layout.box);
-    float best = -std::numeric_limits<float>::infinity();
-    size_t label = 0;
-    for (size_t c = 0; c < classes; ++c) {
-      const float score = at(begin + c);
-      if (score > best) best = score, label = c;
-    }
-    candidates.offer(f * best, static_cast<int>(label), row);
-  }
-}
 
 // The best class of each row where a number of all rows lies together: class by class, over as many rows as stay in the
 // cache.
@@ -84,7 +62,7 @@ Findings detect(Candidates &&candidates, const DecodeOptions &options, const Tab
                 Suppression suppression) {
   const auto whole = [&](size_t row, Detection &object) {
     box(row, object);
-    return readKeypoints(layout, size, [&](int n) { return table(row, n); }, object.keypoints);
+    readKeypoints(layout, size, [&](int n) { return table(row, n); }, object.keypoints);
   };
   std::vector<float> coefficients;
   const auto mask = [&](size_t row, Detection &object) {
@@ -116,7 +94,7 @@ std::unique_ptr<Decoder> YoloV5Decoder::match(const DecoderWishes &wishes, const
   decoder->head_ = *head;
   decoder->layout_ = *layout;
   decoder->size_ = PictureSize(input);
-  decoder->defaults_ = yoloDefaults(input);
+  decoder->defaults_ = yoloDefaults();
   return decoder;
 }
 
@@ -166,7 +144,7 @@ std::unique_ptr<Decoder> YoloV8Decoder::match(const DecoderWishes &wishes, const
   }
   decoder->head_ = *head;
   decoder->size_ = PictureSize(input);
-  decoder->defaults_ = yoloDefaults(input);
+  decoder->defaults_ = yoloDefaults();
   return decoder;
 }
 
@@ -210,7 +188,7 @@ std::unique_ptr<Decoder> YoloV10Decoder::match(const DecoderWishes &wishes, cons
   decoder->head_ = *head;
   decoder->layout_ = *layout;
   decoder->size_ = PictureSize(input);
-  decoder->defaults_ = yoloDefaults(input);
+  decoder->defaults_ = yoloDefaults();
   return decoder;
 }
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "gst/infer/decode/yolo_head.h"
 
-#include "gst/infer/decode/family.h"
-
 namespace gstzc::infer {
 namespace {
 
@@ -70,10 +68,10 @@ Result<const TensorView *> HeadOutputs::readPrototypes(const Outputs &outputs) c
   return static_cast<const TensorView *>(&outputs.tensors[prototypes->index()]);
 }
 
-FamilyDefaults yoloDefaults(const InputPlan &input) {
+FamilyDefaults yoloDefaults() {
   constexpr float scale = 1.0f / 255.0f;
   return {.preprocess = {.resize = ResizeMode::Letterbox,
-                         .normalisation = normalisationFor(input, {.scale = {scale, scale, scale}, .padding = 114})},
+                         .normalisation = {.scale = {scale, scale, scale}, .padding = 114}},
           .threshold = 0.25f,
           .iou_threshold = 0.45f,
           .labels = {}};

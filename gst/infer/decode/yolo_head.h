@@ -3,11 +3,13 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
+#include <limits>
 #include <optional>
 #include <vector>
 
+#include "gst/infer/decode/candidates.h"
 #include "gst/infer/decode/decoder.h"
+#include "gst/infer/decode/grids.h"
 #include "gst/infer/decode/masks.h"
 #include "gst/infer/decode/output_slot.h"
 
@@ -44,6 +46,9 @@ struct HeadOutputs {
 };
 std::optional<HeadOutputs> findHead(const InputPlan &input, const std::vector<TensorInfo> &outputs);
 
+// Classes of COCO, which most detectors that say nothing of theirs are trained with.
+inline constexpr int kCocoClasses = 80;
+
 // Pixels to parts of the input.
 struct PictureSize {
   float width = 1, height = 1;
@@ -59,21 +64,38 @@ struct PictureSize {
   }
 };
 
-// `at(n)` gives number n of the object. False: a point's place is not a number, so the object is none.
+// `at(n)` gives number n of the object.
 template <typename At>
-bool readKeypoints(const ObjectLayout &layout, const PictureSize &size, const At &at, std::vector<Point> &points) {
+void readKeypoints(const ObjectLayout &layout, const PictureSize &size, const At &at, std::vector<Point> &points) {
   points.reserve(static_cast<size_t>(layout.keypoints));
   for (int k = 0; k < layout.keypoints; ++k) {
     const int first = layout.extrasAt() + layout.coefficients + k * layout.keypoint_values;
     Point point{at(first) / size.width, at(first + 1) / size.height};
-    if (!std::isfinite(point.x) || !std::isfinite(point.y)) return false;
     if (layout.keypoint_values == 3) {
       const float score = at(first + 2);
       point.score = score > 0 ? std::min(score, 1.0f) : 0.0f; // 0 also where it is not a number
     }
     points.push_back(point);
   }
-  return true;
+}
+
+// Offers the best class of each row, times `factor(row)`, which is 0..1, where the numbers of a row lie together.
+template <typename At, typename Factor>
+void scanRows(const At &at, size_t rows, const ObjectLayout &layout, float threshold, const Factor &factor,
+              Candidates &candidates) {
+  const auto numbers = static_cast<size_t>(layout.size()), classes = static_cast<size_t>(layout.classes);
+  for (size_t row = 0; row < rows; ++row) {
+    const float f = factor(row);
+    if (!(f >= threshold)) continue;
+    const size_t begin = row * numbers + static_cast<size_t>(layout.box);
+    float best = -std::numeric_limits<float>::infinity();
+    size_t label = 0;
+    for (size_t c = 0; c < classes; ++c) {
+      const float score = at(begin + c);
+      if (score > best) best = score, label = c;
+    }
+    candidates.offer(f * best, static_cast<int>(label), row);
+  }
 }
 
 // Mask of an object whose numbers `at(n)` gives.
@@ -86,6 +108,6 @@ std::optional<BoxMask> readMask(const ObjectLayout &layout, const TensorView &pr
 }
 
 // RGB 0..1, letterboxed in the middle, padded with grey.
-FamilyDefaults yoloDefaults(const InputPlan &input);
+FamilyDefaults yoloDefaults();
 
 } // namespace gstzc::infer

@@ -21,17 +21,16 @@ public:
   static const char *expected();
 
   const char *name() const override { return decoderName(DecoderKind::YoloX); }
-  const FamilyDefaults &defaults() const override {
-    return defaults_;
-  } // BGR 0..255, letterboxed at the left and top edge
-  int classes() const override { return classes_; }
+  // BGR 0..255, letterboxed at the left and top edge, padded with grey.
+  const FamilyDefaults &defaults() const override { return defaults_; }
+  int classes() const override { return layout_.classes; }
   Result<Findings> decode(const Outputs &outputs, const DecodeOptions &options) const override;
 
 private:
   FamilyDefaults defaults_;
   OutputSlot objects_;
   InputPlan input_;
-  int classes_ = 0;
+  ObjectLayout layout_;
 };
 
 } // namespace gstzc::infer

@@ -3,10 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "gst/infer/decode/candidates.h"
-#include "gst/infer/decode/family.h"
 #include "gst/infer/decode/yolo_head.h"
 
 namespace gstzc::infer {
@@ -25,13 +23,11 @@ const char *YuNetDecoder::expected() {
 
 std::unique_ptr<Decoder> YuNetDecoder::match(const DecoderWishes &, const InputPlan &input,
                                              const std::vector<TensorInfo> &outputs) {
-  if (outputs.size() != 4 * kStrides.size() || gridCells(input, kStrides) == 0) return nullptr;
+  if (outputs.size() != 4 * kStrides.size() || gridCells(input) == 0) return nullptr;
   auto decoder = std::make_unique<YuNetDecoder>();
   decoder->input_ = input;
-  decoder->defaults_ = {.preprocess = {.normalisation = normalisationFor(input, {.bgr = true})},
-                        .threshold = 0.6f,
-                        .iou_threshold = 0.3f,
-                        .labels = {"face"}};
+  decoder->defaults_ = {
+      .preprocess = {.normalisation = {.bgr = true}}, .threshold = 0.6f, .iou_threshold = 0.3f, .labels = {"face"}};
   std::vector<bool> taken(outputs.size(), false);
   const auto find = [&](const char *name, int stride, int last) -> std::optional<OutputSlot> {
     const int64_t cells = gridCells(input, {&stride, 1});
@@ -62,8 +58,6 @@ std::unique_ptr<Decoder> YuNetDecoder::match(const DecoderWishes &, const InputP
 Result<Findings> YuNetDecoder::decode(const Outputs &outputs, const DecodeOptions &options) const {
   struct Part {
     OutputTensor bbox, kps;
-    size_t first = 0, columns = 0;
-    float stride = 0;
   };
   std::array<Part, kStrides.size()> parts;
   Candidates candidates(options.threshold);
@@ -83,27 +77,21 @@ Result<Findings> YuNetDecoder::decode(const Outputs &outputs, const DecodeOption
     }
     for (size_t i = 0; i < cells; ++i)
       candidates.offer(std::sqrt(unit(tensors[0].numbers[i]) * unit(tensors[1].numbers[i])), 0, first + i);
-    parts[g] = {tensors[2], tensors[3], first, static_cast<size_t>(input_.width / kStrides[g]),
-                static_cast<float>(kStrides[g])};
+    parts[g] = {tensors[2], tensors[3]};
     first += cells;
   }
 
   const PictureSize size(input_);
   Findings findings;
   findings.detections = makeDetections(std::move(candidates), options, [&](size_t row, Detection &face) {
-    const Part &part = *std::find_if(parts.rbegin(), parts.rend(), [&](const Part &p) { return row >= p.first; });
-    const size_t cell = row - part.first;
-    const float s = part.stride;
-    const auto column = static_cast<float>(cell % part.columns), line = static_cast<float>(cell / part.columns);
-    const auto b = [&](size_t n) { return part.bbox.numbers[cell * 4 + n]; };
-    const auto k = [&](size_t n) { return part.kps.numbers[cell * kPointNumbers + n]; };
-    size.setCentred(face, (b(0) + column) * s, (b(1) + line) * s, std::exp(b(2)) * s, std::exp(b(3)) * s);
-    for (size_t n = 0; n < kPointNumbers; n += 2) {
-      const Point point{(k(n) + column) * s / size.width, (k(n + 1) + line) * s / size.height};
-      if (!std::isfinite(point.x) || !std::isfinite(point.y)) return false;
-      face.keypoints.push_back(point);
-    }
-    return true;
+    const Cell cell = cellOf(input_, row);
+    const Part &part = parts[cell.grid];
+    const auto b = [&](size_t n) { return part.bbox.numbers[cell.index * 4 + n]; };
+    const auto k = [&](size_t n) { return part.kps.numbers[cell.index * kPointNumbers + n]; };
+    const float s = cell.stride;
+    size.setCentred(face, (b(0) + cell.column) * s, (b(1) + cell.row) * s, std::exp(b(2)) * s, std::exp(b(3)) * s);
+    for (size_t n = 0; n < kPointNumbers; n += 2)
+      face.keypoints.push_back({(k(n) + cell.column) * s / size.width, (k(n + 1) + cell.row) * s / size.height});
   });
   return findings;
 }

@@ -11,6 +11,7 @@
 #include <memory>
 
 #include "gst/infer/decode/decoder.h"
+#include "gst/infer/decode/grids.h"
 #include "gst/infer/decode/output_slot.h"
 
 namespace gstzc::infer {
@@ -18,7 +19,6 @@ namespace gstzc::infer {
 class YuNetDecoder : public Decoder {
 public:
   static constexpr int kKeypoints = 5;
-  static constexpr std::array<int, 3> kStrides = {8, 16, 32};
 
   // By names; without them by shapes, which tell all but cls from obj, and those two are worth the same.
   static std::unique_ptr<Decoder> match(const DecoderWishes &wishes, const InputPlan &input,

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -20,8 +21,10 @@ namespace gstzc::infer {
 
 enum class TensorType { Float32, Float16, UInt8, Int8, Int32, Int64, Other };
 
-const char *tensorTypeName(TensorType type);                                   // "float32"
-size_t tensorTypeSize(TensorType type);                                        // bytes of one element; 0 for Other
+const char *tensorTypeName(TensorType type); // "float32"
+size_t tensorTypeSize(TensorType type);      // bytes of one element; 0 for Other
+// Of all elements; nothing where a dimension is negative or the bytes are too many to count.
+std::optional<size_t> tensorBytes(TensorType type, const std::vector<int64_t> &dims);
 std::string describeTensor(TensorType type, const std::vector<int64_t> &dims); // "float32 [1,?,3]"; ? is -1
 
 // One input or output of a model. A dimension of -1 is one that the model leaves open; it may have a name.

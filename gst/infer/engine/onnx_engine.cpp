@@ -131,15 +131,12 @@ private:
     if (view.space != MemorySpace::Host)
       return refused(given(view) + " in device memory, which " + provider_ + " does not read here");
     bool fits = view.type == info.type && view.type != TensorType::Other && view.dims.size() == info.dims.size();
-    size_t bytes = tensorTypeSize(view.type);
-    for (size_t i = 0; fits && i < info.dims.size(); ++i) {
-      fits = view.dims[i] >= 0 && (info.dims[i] < 0 || info.dims[i] == view.dims[i]) &&
-             !__builtin_mul_overflow(bytes, static_cast<size_t>(view.dims[i]), &bytes);
-    }
-    if (!fits) return refused(given(view));
-    if (view.bytes < bytes || (view.data == nullptr && bytes > 0))
+    for (size_t i = 0; fits && i < info.dims.size(); ++i) fits = info.dims[i] < 0 || info.dims[i] == view.dims[i];
+    const auto bytes = tensorBytes(view.type, view.dims);
+    if (!fits || !bytes) return refused(given(view));
+    if (view.bytes < *bytes || (view.data == nullptr && *bytes > 0))
       return refused(given(view) + " with " + std::to_string(view.data == nullptr ? 0 : view.bytes) +
-                     " bytes instead of " + std::to_string(bytes));
+                     " bytes instead of " + std::to_string(*bytes));
     return Nothing{};
   }
 

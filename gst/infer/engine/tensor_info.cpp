@@ -29,6 +29,13 @@ size_t tensorTypeSize(TensorType type) {
   return 0;
 }
 
+std::optional<size_t> tensorBytes(TensorType type, const std::vector<int64_t> &dims) {
+  size_t bytes = tensorTypeSize(type);
+  for (const int64_t dim : dims)
+    if (dim < 0 || __builtin_mul_overflow(bytes, static_cast<size_t>(dim), &bytes)) return {};
+  return bytes;
+}
+
 std::string describeTensor(TensorType type, const std::vector<int64_t> &dims) {
   std::string text = std::string(tensorTypeName(type)) + " [";
   for (size_t i = 0; i < dims.size(); ++i) {

@@ -24,14 +24,6 @@ std::optional<GstTensorDataType> gstType(TensorType type) {
   return {};
 }
 
-// Of all elements; nothing where no memory holds them.
-std::optional<size_t> bytesOf(const TensorView &view) {
-  size_t bytes = tensorTypeSize(view.type);
-  for (const int64_t dim : view.dims)
-    if (dim < 0 || __builtin_mul_overflow(bytes, static_cast<size_t>(dim), &bytes)) return {};
-  return bytes;
-}
-
 Error refused(const TensorInfo &info, const std::string &why) {
   return {"output " + info.describe() + " cannot be attached to the frame: " + why, 0,
           "Set output=relation-meta, or use a model whose outputs other elements understand"};
@@ -46,7 +38,7 @@ Status check(const Outputs &outputs, const std::vector<TensorInfo> &infos) {
     const TensorView &view = outputs.tensors[i];
     if (!gstType(view.type)) return refused(infos[i], "GStreamer has no such type");
     if (view.space != MemorySpace::Host) return refused(infos[i], "it is in the device's memory");
-    const auto bytes = bytesOf(view);
+    const auto bytes = tensorBytes(view.type, view.dims);
     if (!bytes || *bytes != view.bytes || (view.data == nullptr && view.bytes > 0))
       return refused(infos[i], std::to_string(view.bytes) + " bytes are not of its shape");
   }

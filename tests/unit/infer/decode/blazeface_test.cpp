@@ -150,6 +150,17 @@ TEST(BlazeFace, ThresholdClippingAndNumbersThatAreNone) {
   EXPECT_FLOAT_EQ(faces->detections[1].score, 0.5f);
 }
 
+TEST(BlazeFace, PlacesThatNoFloatHoldsAreLeftOut) {
+  auto decoder = BlazeFaceDecoder::match({}, kFront, split());
+  Tensors tensors;
+  for (int anchor = 0; anchor < 400; ++anchor) tensors.face(anchor, 9, 3e38f, 3e38f, 3e38f, 3e38f); // one for all
+  tensors.face(500, 2, 0, 0, 10, 10);
+  auto faces = decoder->decode(tensors.asSplit(), {});
+  ASSERT_TRUE(faces.ok());
+  ASSERT_EQ(faces->detections.size(), 1u);
+  EXPECT_NEAR(faces->detections[0].score, 0.880797, 1e-6);
+}
+
 TEST(BlazeFace, OtherShapesThanDeclaredAreAnError) {
   auto decoder = BlazeFaceDecoder::match({}, kFront, split());
   Tensors tensors;
@@ -209,6 +220,7 @@ TEST(IntersectionOverUnion, Table) {
   EXPECT_FLOAT_EQ(intersectionOverUnion(box(1, 0, 0, 2, 2), box(1, 1, 1, 3, 3)), 1.0f / 7);
   EXPECT_FLOAT_EQ(intersectionOverUnion(box(1, 0, 0, 2, 2), box(1, 2, 0, 4, 2)), 0);
   EXPECT_FLOAT_EQ(intersectionOverUnion(box(1, 0, 0, 0, 0), box(1, 0, 0, 0, 0)), 0);
+  EXPECT_FLOAT_EQ(intersectionOverUnion(box(1, -3e38f, -3e38f, 3e38f, 3e38f), box(1, -3e38f, 0, 3e38f, 3e38f)), 0.5f);
 }
 
 } // namespace

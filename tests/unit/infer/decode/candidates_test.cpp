@@ -76,7 +76,6 @@ std::vector<Detection> make(const std::vector<Corners> &boxes, DecodeOptions opt
   const auto box = [&](size_t row, Detection &object) {
     object.left = boxes[row].left, object.top = boxes[row].top;
     object.right = boxes[row].right, object.bottom = boxes[row].bottom;
-    return true;
   };
   const auto finish = [](size_t row, Detection &object) { object.keypoints = {{static_cast<float>(row), 0}}; };
   return makeDetections(std::move(candidates), options, box, finish, suppression);
@@ -112,13 +111,13 @@ TEST(MakeDetections, SuppressionAndItsLimits) {
   EXPECT_FLOAT_EQ(two[1].left, 0);
 }
 
-TEST(MakeDetections, RowsMayRefuseAndScoresEndAtOne) {
+TEST(MakeDetections, OnlyWhatHasAPlaceAndScoresEndAtOne) {
   Candidates candidates(0.5f);
   candidates.offer(1.25f, 4, 0);
   candidates.offer(0.75f, 5, 1);
   const auto found = makeDetections(std::move(candidates), {}, [](size_t row, Detection &object) {
     object.right = object.bottom = 1;
-    return row == 0;
+    object.keypoints = {{0, row == 0 ? 0 : std::numeric_limits<float>::infinity()}};
   });
   ASSERT_EQ(found.size(), 1u);
   EXPECT_FLOAT_EQ(found[0].score, 1);

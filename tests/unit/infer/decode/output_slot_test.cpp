@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "gst/infer/decode/output_slot.h"
 
-#include <array>
 #include <cmath>
 #include <limits>
 
@@ -25,16 +24,6 @@ TEST(Declared, Table) {
   EXPECT_FALSE(declared(info({1, 1, 5, 4}), {kAnySize, 4}));
   EXPECT_FALSE(declared(info({}), {kAnySize, 4}));
   EXPECT_FALSE(declared(info({1, 5, 4}, TensorType::Int64), {kAnySize, 4}));
-}
-
-TEST(GridCells, Table) {
-  constexpr std::array<int, 3> strides = {8, 16, 32};
-  EXPECT_EQ(gridCells(picture(640, 640), strides), 8400);
-  EXPECT_EQ(gridCells(picture(416, 416), strides), 3549);
-  EXPECT_EQ(gridCells(picture(320, 256), strides), 40 * 32 + 20 * 16 + 10 * 8);
-  EXPECT_EQ(gridCells(picture(32, 32), strides), 16 + 4 + 1);
-  EXPECT_EQ(gridCells(picture(300, 300), strides), 0);
-  EXPECT_EQ(gridCells(picture(640, 360), strides), 0);
 }
 
 TEST(OutputSlot, ReadsWhatWasDeclared) {

@@ -173,11 +173,4 @@ TEST(SsdPostprocess, DoesNotMatchOthers) {
                      tensorInfo("detection_scores", {1, 10, 91})}));
 }
 
-TEST(SsdPostprocess, BytesStayAsTheyAre) {
-  Detections d(kTensorFlow);
-  const auto norm = decoderFor(DecoderKind::Auto, kInput, d.outputs)->defaults().preprocess.normalisation;
-  EXPECT_FLOAT_EQ(norm.scale[0], 1);
-  EXPECT_FLOAT_EQ(norm.mean[0], 0);
-}
-
 } // namespace

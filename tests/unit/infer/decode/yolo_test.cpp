@@ -308,11 +308,6 @@ TEST(Yolo, Defaults) {
   EXPECT_FLOAT_EQ(floats.preprocess.normalisation.scale[2], 1 / 255.0f);
   EXPECT_FALSE(floats.preprocess.normalisation.bgr);
   EXPECT_TRUE(floats.labels.empty());
-  // a model that takes bytes divides them itself
-  const InputPlan bytes = picture(64, 32, TensorLayout::Nchw, TensorType::UInt8);
-  EXPECT_FLOAT_EQ(decoderFor(DecoderKind::YoloV8, bytes, t)->defaults().preprocess.normalisation.scale[2], 1);
-  const InputPlan sign = picture(64, 32, TensorLayout::Nchw, TensorType::Int8);
-  EXPECT_FLOAT_EQ(decoderFor(DecoderKind::YoloV8, sign, t)->defaults().preprocess.normalisation.mean[0], 128);
 }
 
 } // namespace

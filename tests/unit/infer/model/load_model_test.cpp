@@ -185,6 +185,20 @@ TEST_F(LoadModel, WholeNumbersAreFedAsTheyAre) {
   EXPECT_EQ(load(fake).model->preprocess.normalisation.scale, (std::array{0.5f, 0.5f, 0.5f}));
 }
 
+// What a family is trained with would leave a byte few values.
+TEST_F(LoadModel, WholeNumbersAreFedAsTheyAreWhateverTheFamily) {
+  FakeModel fake = faces();
+  for (const auto &[type, mean] : {std::pair{TensorType::UInt8, 0.0f}, std::pair{TensorType::Int8, 128.0f}}) {
+    fake.inputs[0].type = type;
+    const auto model = load(fake).model;
+    ASSERT_TRUE(model);
+    EXPECT_STREQ(model->decoder->name(), "blazeface");
+    EXPECT_EQ(model->preprocess.resize, ResizeMode::Letterbox);
+    EXPECT_EQ(model->preprocess.normalisation.mean, (std::array{mean, mean, mean}));
+    EXPECT_EQ(model->preprocess.normalisation.scale, (std::array{1.0f, 1.0f, 1.0f}));
+  }
+}
+
 TEST_F(LoadModel, RefusalsNameFileTensorAndShape) {
   const auto error = [](const char *what) {
     return [=](const TensorView &) -> gstzc::Result<Outputs> { return gstzc::Error{what, 0, "remedy"}; };
