@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "gst/infer/output/results.h"
 
-#include "gst/infer/output/findings_meta.h"
-
 namespace gstzc::infer {
 namespace {
 
@@ -78,13 +76,6 @@ GstStructure *resultStructure(const GstBuffer *buffer, const ResultHead &head,
   detections.moveTo(result, "detections");
   classes.moveTo(result, "classes");
   return result;
-}
-
-void attachBoxes(GstBuffer *buffer, const std::vector<FrameBox> &boxes) { attachFindings(buffer, {.boxes = boxes}); }
-
-GstStructure *resultStructure(const GstBuffer *buffer, guint64 frame, int width, int height,
-                              const std::vector<FrameBox> &boxes) {
-  return resultStructure(buffer, {.frame = frame, .width = width, .height = height}, {{.findings = {.boxes = boxes}}});
 }
 
 } // namespace gstzc::infer

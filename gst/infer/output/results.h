@@ -36,9 +36,4 @@ struct ResultHead {
 GstStructure *resultStructure(const GstBuffer *buffer, const ResultHead &head,
                               const std::vector<RegionFindings> &regions);
 
-// Both for boxes of the whole frame alone.
-void attachBoxes(GstBuffer *buffer, const std::vector<FrameBox> &boxes);
-GstStructure *resultStructure(const GstBuffer *buffer, guint64 frame, int width, int height,
-                              const std::vector<FrameBox> &boxes);
-
 } // namespace gstzc::infer
