@@ -144,6 +144,9 @@ TEST_F(Tensor, AutomaticallyOnlyWhereNobodySeesTheFrames) {
       {"auto", "appsink wait-on-eos=false", seen},
       {"auto", "videoconvert ! video/x-raw,format=I420 ! fakesink", seen},
       {"auto", "bin.( queue ! fakesink )", tensor},
+      {"auto", "fakesink signal-handoffs=true", seen},
+      {"auto", "fenceinfer layout=frame decoder=none output=tensor-meta model-file=\"" + rgb() + "\" ! fakesink",
+       seen}, // its model may want more of the picture
       {"frame", "fakesink", seen},
       {"model", kept, tensor},
   };
@@ -156,6 +159,24 @@ TEST_F(Tensor, AutomaticallyOnlyWhereNobodySeesTheFrames) {
     EXPECT_EQ(pipeline.frames("infer"), row.frames);
     EXPECT_EQ(pipeline.stat("infer", "preprocessed"), row.frames == tensor ? 0u : 2u);
   }
+}
+
+// Producers whose pads appear while the pipeline runs have their frames' caps by then.
+TEST_F(Tensor, WhoIsAboutToLinkIsNotRefused) {
+  GstElement *infer = gst_parse_launch(inferLine(rgb(), "layout=model").c_str(), nullptr);
+  ASSERT_EQ(gst_element_set_state(infer, GST_STATE_PAUSED), GST_STATE_CHANGE_SUCCESS);
+  GstPad *sink = gst_element_get_static_pad(infer, "sink");
+  GstCaps *caps = gst_pad_query_caps(sink, nullptr);
+  GstCaps *frames = gst_caps_from_string("video/x-raw,format=NV12,width=1920,height=1080,framerate=30/1");
+  EXPECT_TRUE(gst_caps_can_intersect(caps, frames));
+  gint width = 0;
+  EXPECT_TRUE(gst_structure_get_int(gst_caps_get_structure(caps, 0), "width", &width)) << "first what is liked best";
+  EXPECT_EQ(width, kWidth);
+  gst_caps_unref(frames);
+  gst_caps_unref(caps);
+  gst_object_unref(sink);
+  gst_element_set_state(infer, GST_STATE_NULL);
+  gst_object_unref(infer);
 }
 
 TEST_F(Tensor, AnUpstreamThatCannotMakeItSendsItsFrames) {
