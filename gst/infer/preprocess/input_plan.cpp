@@ -33,7 +33,7 @@ Result<TensorLayout> layoutOf(const TensorInfo &input, const InputWishes &wishes
   if (wishes.layout) {
     if (*wishes.layout == TensorLayout::Nchw ? nchw : nhwc) return *wishes.layout;
     return wrong(input, std::string("does not have 1 or 3 channels where ") + layoutName(*wishes.layout) + " has them",
-                 "Ask for the layout that the model has, or for none");
+                 "Correct the dims of its modelinfo file");
   }
   if (nchw) return TensorLayout::Nchw;
   if (nhwc) return TensorLayout::Nhwc;
@@ -44,11 +44,10 @@ Result<TensorLayout> layoutOf(const TensorInfo &input, const InputWishes &wishes
 Result<int64_t> sideOf(const TensorInfo &input, int64_t fixed, int wish, const char *side) {
   if (fixed >= 0 && wish > 0 && fixed != wish)
     return wrong(input, std::string("fixes its ") + side + ", " + std::to_string(wish) + " is asked for",
-                 "Ask for the size that the model has, or export it with an open one");
+                 "Set input-width and input-height to what the model has, or to 0, and so in its modelinfo file");
   if (fixed < 0 && wish <= 0)
     return wrong(input, std::string("leaves its ") + side + " open",
-                 "Set input-width and input-height to the size that it is to be run with, or export it with a fixed "
-                 "picture size");
+                 "Set input-width and input-height to the size that it is trained for");
   return fixed >= 0 ? fixed : wish;
 }
 

@@ -113,7 +113,7 @@ TEST(InputPlan, RefusalsNameTensorAndShape) {
       {{image({int64_t{1} << 40, 3, 8, 8})}, {}, "batch of 1099511627776 pictures of 8x8. 1 to 1398101"},
       {{image({-1, 3, 4096, 4096})}, {.batch = 6}, "batch of 6 pictures of 4096x4096. 1 to 5 of them"},
       {{image({1, 3, -1, -1})}, {}, "image:0 (float32 [1,3,?,?]) leaves its height open"},
-      {{image({1, 3, -1, -1})}, {.height = 8}, "leaves its width open. Give the width"},
+      {{image({1, 3, -1, -1})}, {.height = 8}, "leaves its width open. Set input-width"},
       {{image({1, 3, 8, 9})}, {.width = 8}, "[1,3,8,9]) fixes its width, 8 is asked for"},
       {{image({1, 3, 8, 9})}, {.height = 9}, "fixes its height, 9 is asked for"},
       {{image({1, 3, 0, 8})}, {}, "8x0"},
