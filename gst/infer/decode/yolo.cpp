@@ -78,7 +78,7 @@ Findings detect(Candidates &&candidates, const DecodeOptions &options, const Tab
 
 const char *YoloV5Decoder::expected() {
   return "one output [1,N,5+classes] with N = 3 anchors for each cell of the grids of strides 8, 16 and 32 (25200 for "
-         "640x640)";
+         "640x640) or, since it is asked for by name, any N";
 }
 
 std::unique_ptr<Decoder> YoloV5Decoder::match(const DecoderWishes &wishes, const InputPlan &input,
@@ -87,7 +87,7 @@ std::unique_ptr<Decoder> YoloV5Decoder::match(const DecoderWishes &wishes, const
   if (!head) return nullptr;
   const std::vector<int64_t> &dims = head->objects.info().dims;
   const bool named = wishes.kind == DecoderKind::YoloV5;
-  if (!isGrid(input, dims[1], kAnchorsPerCell) && !(named && dims[1] < 0)) return nullptr;
+  if (!named && !isGrid(input, dims[1], kAnchorsPerCell)) return nullptr;
   const auto layout = layoutOf(dims[2], 5, {}, head->coefficients, wishes);
   if (!layout) return nullptr;
   auto decoder = std::make_unique<YoloV5Decoder>();
@@ -128,7 +128,7 @@ std::unique_ptr<Decoder> YoloV8Decoder::match(const DecoderWishes &wishes, const
   const bool named = wishes.kind == DecoderKind::YoloV8;
   const auto layout = [&](int64_t numbers) { return layoutOf(numbers, 4, {}, head->coefficients, wishes); };
   auto decoder = std::make_unique<YoloV8Decoder>();
-  if (isGrid(input, dims[2], 1) || dims[2] < 0) {
+  if (isGrid(input, dims[2], 1) || (named && dims[2] < 0)) {
     const auto found = layout(dims[1]);
     if (!found) return nullptr;
     decoder->layout_ = *found;

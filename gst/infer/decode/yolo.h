@@ -12,7 +12,8 @@
 namespace gstzc::infer {
 
 // [B,N,5+C], N = 3 anchors for each cell: centre x, y, width, height, object score, class scores. The score of a box
-// is the object's times the class's.
+// is the object's times the class's. Asked for by name any N is taken: YOLOX exported with decoding in the net has the
+// same numbers, one row for each cell (but wants YOLOX's pictures, see yolox.h).
 class YoloV5Decoder : public Decoder {
 public:
   static std::unique_ptr<Decoder> match(const DecoderWishes &wishes, const InputPlan &input,
@@ -42,6 +43,7 @@ public:
   const char *name() const override { return decoderName(DecoderKind::YoloV8); }
   const FamilyDefaults &defaults() const override { return defaults_; }
   int classes() const override { return layout_.classes; }
+  bool turned() const { return rows_; } // [B,N,4+C]
   Result<Findings> decode(const Outputs &outputs, const DecodeOptions &options) const override;
 
 private:

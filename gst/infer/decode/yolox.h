@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// YOLOX, exported without decoding in the net ("raw grid").
+// YOLOX, exported without decoding in the net ("raw grid"). With it (--decode_in_inference) the shape is the same and
+// the numbers are those of decoder=yolov5.
 //
 // [B,N,5+C], N = one row for each cell of the grids of strides 8, 16, 32, row by row: b0, b1, b2, b3, object score,
 // class scores (both 0..1). Of the cell (column, row) of stride s: centre ((b0 + column) s, (b1 + row) s), size

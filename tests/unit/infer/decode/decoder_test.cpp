@@ -79,7 +79,9 @@ std::vector<Row> rows() {
       {"YOLOv8n", k640, one({1, 84, 8400}), {}, "yolov8", 80},
       {"YOLOv8n with labels", k640, one({1, 84, 8400}), {.classes = 80}, "yolov8", 80},
       {"YOLO11 of one class", k640, one({1, 5, 8400}), {}, "yolov8", 1},
-      {"YOLOv8 of an open batch and size", k640, one({-1, 84, -1}), {}, "yolov8", 80},
+      {"YOLOv8 of an open size", k640, one({-1, 84, -1}), {}, "", 0}, // the loader asks again with what came
+      {"YOLOv8 of an open batch and size, named", k640, one({-1, 84, -1}), {.kind = DecoderKind::YoloV8}, "yolov8", 80},
+      {"YOLOX decoded in the net", k416, one({1, 3549, 85}), {.kind = DecoderKind::YoloV5}, "yolov5", 80},
       {"YOLOv8 with all open", k640, one({-1, -1, -1}), {.classes = 80}, "", 0},
       {"YOLOv8-p6", picture(1280, 1280), one({1, 84, 34000}), {}, "yolov8", 80},
       {"YOLOv8-p2", k640, one({1, 84, 34000}), {}, "yolov8", 80},

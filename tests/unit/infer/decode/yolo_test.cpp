@@ -273,7 +273,7 @@ TEST(Yolo, OpenRowsAreCountedWhenTheyCome) {
   TestOutputs t;
   Head head{t.add("output0", {1, 6, kCells}), kCells, 6, true};
   head.set(40, {16, 16, 8, 8, 0.9f, 0});
-  auto made = makeDecoder({}, kSmall, {tensorInfo("output0", {-1, 6, -1})});
+  auto made = makeDecoder({.kind = DecoderKind::YoloV8}, kSmall, {tensorInfo("output0", {-1, 6, -1})});
   ASSERT_TRUE(made.ok()) << made.error().message();
   EXPECT_EQ(detect(**made, t).size(), 1u);
   TestOutputs empty;

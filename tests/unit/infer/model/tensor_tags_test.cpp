@@ -7,11 +7,12 @@ using namespace gstzc::infer;
 
 namespace {
 
-// Has a name and nothing else.
+// Has a name and one class, and nothing else.
 class Named : public Decoder {
 public:
   explicit Named(DecoderKind kind) : name_(decoderName(kind)) {}
   const char *name() const override { return name_; }
+  int classes() const override { return 1; }
   const FamilyDefaults &defaults() const override { return defaults_; }
   gstzc::Result<Findings> decode(const Outputs &, const DecodeOptions &) const override { return Findings(); }
 
@@ -75,7 +76,7 @@ TEST(TensorTags, OfEachFamily) {
        false,
        {{"yolo-26-end2end-out", "yolo-26-end2end-out", false}}},
       {"v10 with points", DecoderKind::YoloV10, {output("output0", {1, 300, 57})}, 17, false, {{}}},
-      {"x", DecoderKind::YoloX, {output("output", {1, 3549, 85})}, 0, false, {{"yolox-out", "yolox-out", false}}},
+      {"x: of its raw grid there is none", DecoderKind::YoloX, {output("output", {1, 3549, 85})}, 0, false, {{}}},
       {"logits",
        DecoderKind::Classification,
        {output("logits", {1, 1000})},
@@ -102,6 +103,31 @@ TEST(TensorTags, OfEachFamily) {
     const bool none = row.kind == DecoderKind::None;
     EXPECT_EQ(defaultTags(none ? nullptr : &decoder, row.outputs, row.keypoints, row.softmaxed), row.tags) << row.says;
   }
+}
+
+// The ids are of tensors with all candidates of a number together.
+TEST(TensorTags, NoneOfATurnedYolo) {
+  InputPlan input;
+  input.width = input.height = 640;
+  for (const bool turned : {false, true}) {
+    const std::vector<TensorInfo> outputs = {
+        output("output0", turned ? std::vector<int64_t>{1, 8400, 84} : std::vector<int64_t>{1, 84, 8400})};
+    const auto decoder = makeDecoder({}, input, outputs);
+    ASSERT_TRUE(decoder.ok());
+    EXPECT_STREQ((*decoder)->name(), "yolov8");
+    EXPECT_EQ(defaultTags(decoder->get(), outputs)[0].id, turned ? "" : "yolo-v8-out");
+  }
+}
+
+// Faces have two scores a box, the background's and the face's.
+TEST(TensorTags, NoneOfAnSsdOfManyClasses) {
+  InputPlan input;
+  input.width = input.height = 300;
+  const std::vector<TensorInfo> outputs = {output("scores", {1, 3000, 21}), output("boxes", {1, 3000, 4})};
+  const auto decoder = makeDecoder({}, input, outputs);
+  ASSERT_TRUE(decoder.ok());
+  EXPECT_STREQ((*decoder)->name(), "ultraface");
+  EXPECT_EQ(defaultTags(decoder->get(), outputs), std::vector<TensorTag>(2));
 }
 
 } // namespace
