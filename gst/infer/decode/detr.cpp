@@ -71,14 +71,15 @@ std::unique_ptr<Decoder> DetrDecoder::match(const DecoderWishes &wishes, const I
   if (!scores || !boxes || !declared(outputs[*boxes], {kAnySize, kBox})) return nullptr;
   const int64_t queries = outputs[*scores].dims[1], all = outputs[*scores].dims[2];
   if (queries != outputs[*boxes].dims[1] || all < 1 || all > kMostClasses) return nullptr;
-  bool no_object = queries == kQueriesWithNoObject;
+  bool one_more = queries == kQueriesWithNoObject && !rf;
   if (wishes.classes > 0) {
     if (all != wishes.classes && all != wishes.classes + 1) return nullptr;
-    no_object = all == wishes.classes + 1;
+    one_more = all == wishes.classes + 1;
   }
-  if (no_object && all < 2) return nullptr;
+  if (one_more && all < 2) return nullptr;
+  const bool no_object = one_more && !rf; // RF-DETR's last one is not trained
   decoder->form_ = no_object ? ScoreForm::Softmax : ScoreForm::Sigmoid;
-  decoder->classes_ = static_cast<int>(all) - (no_object ? 1 : 0);
+  decoder->classes_ = static_cast<int>(all) - (one_more ? 1 : 0);
   decoder->scores_ = OutputSlot(*scores, outputs[*scores]);
   decoder->boxes_ = OutputSlot(*boxes, outputs[*boxes]);
   decoder->defaults_ = detrDefaults(no_object || rf);

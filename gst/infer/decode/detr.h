@@ -6,7 +6,9 @@
 // - with "no object" as the last class, softmaxed: DETR, YOLOS;
 // - without it, each class with a sigmoid of its own: RT-DETR, RF-DETR.
 // They are told apart by the number of classes where it is known (C = classes + 1: the former), else by Q: the former
-// have 100 queries. Or both in one: [B,Q,4+C] with scores that are 0..1 already, as Ultralytics exports RT-DETR.
+// have 100 queries. RF-DETR, known by its names, always is of the latter kind, and may have a class too many at the end
+// (those trained for own classes). Or both in one: [B,Q,4+C] with scores that are 0..1 already, as Ultralytics exports
+// RT-DETR.
 #pragma once
 
 #include <memory>
@@ -19,9 +21,8 @@ namespace gstzc::infer {
 
 class DetrDecoder : public Decoder {
 public:
-  // By the names: logits or pred_logits with pred_boxes or boxes, RF-DETR's labels with dets. The one tensor in one
-  // only where it is named or the number of classes says so; of two classes it
-  // would have the shape of a YOLOv10 head.
+  // By the names: logits or pred_logits with pred_boxes or boxes, RF-DETR's labels with dets. Both in one only where it
+  // is named or the number of classes says so; of two classes that would have the shape of a YOLOv10 head.
   static std::unique_ptr<Decoder> match(const DecoderWishes &wishes, const InputPlan &input,
                                         const std::vector<TensorInfo> &outputs);
   static const char *expected();

@@ -93,6 +93,8 @@ TEST(Detr, WhichKindOfScores) {
       {"logits", "pred_boxes", 100, 80, 80, 80, false}, // the labels say more than the number of queries
       {"logits", "pred_boxes", 300, 81, 80, 80, true},
       {"labels", "dets", 300, 91, 0, 91, true}, // RF-DETR
+      {"labels", "dets", 100, 91, 0, 91, true}, // with masks: has no "no object" for all its 100 queries
+      {"labels", "dets", 300, 4, 3, 3, true},   // of own classes
       {"logits", "pred_boxes", 300, 80, 20, 0, false},
       {"logits", "pred_boxes", 100, 1, 0, 0, false}, // nothing but "no object"
       {"logits", "pred_boxes", 300, 1, 0, 1, false},
