@@ -13,6 +13,8 @@ namespace {
 
 constexpr int64_t kMaxClasses = 1 << 20;
 constexpr double kSumSlack = 0.01; // what a thousand rounded half-precision scores may miss 1 by
+// So many logits hardly ever all lie in 0..1: they are what a sigmoid gives for each.
+constexpr size_t kFewClasses = 16;
 
 // Where the classes are among the dimensions, 0 where the shape is another.
 size_t classDimension(const std::vector<int64_t> &dims) {
@@ -39,7 +41,7 @@ std::vector<float> scoresOf(const TensorView &view, size_t count) {
     sum += score;
     highest = std::max(highest, score);
   }
-  if (probabilities && std::abs(sum - 1) <= kSumSlack) return scores;
+  if (probabilities && (std::abs(sum - 1) <= kSumSlack || count >= kFewClasses)) return scores;
   // relative to the highest, so that no exponential overflows
   sum = 0;
   for (float &score : scores) {

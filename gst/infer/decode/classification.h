@@ -10,8 +10,9 @@
 
 namespace gstzc::infer {
 
-// Scores are taken as they are where all lie in 0..1 and their sum is 1 within 0.01 (a softmax is in the model), else a
-// softmax is made of them; told apart for each picture. Bytes are scores of 0..255.
+// Scores are taken as they are where all lie in 0..1 and either their sum is 1 within 0.01 (a softmax is in the model)
+// or there are 16 or more (sigmoids are: a picture may have several classes), else a softmax is made of them; told
+// apart for each picture. Bytes are scores of 0..255.
 class ClassificationDecoder : public Decoder {
 public:
   // Null where there is not one output [1,C], [1,C,1,1] or [1,1,1,C] of float32, float16 or uint8 with 2 classes or

@@ -145,6 +145,20 @@ TEST(Classification, SumDecidesWhichTheyAre) {
   EXPECT_FLOAT_EQ(classify({0, 1})[0].score, 1);
 }
 
+TEST(Classification, ManyThatAreAllProbabilitiesAreSeveralClassesOfAPicture) {
+  std::vector<float> scores(16, 0.01f);
+  scores[3] = 0.9f, scores[7] = 0.8f;
+  const auto found = classify(scores);
+  ASSERT_EQ(found.size(), 2u);
+  EXPECT_FLOAT_EQ(found[0].score, 0.9f);
+  EXPECT_FLOAT_EQ(found[1].score, 0.8f);
+  scores.pop_back(); // few may be logits
+  EXPECT_LT(classify(scores)[0].score, 0.2f);
+  scores.assign(1000, 0.5f);
+  scores[999] = 9; // no probability: logits
+  EXPECT_NEAR(classify(scores)[0].score, 1 / (1 + 999 * std::exp(-8.5)), 1e-6);
+}
+
 TEST(Classification, HugeLogitsDoNotOverflow) {
   const auto found = classify({3e38f, -3e38f, 1000});
   ASSERT_EQ(found.size(), 1u);
