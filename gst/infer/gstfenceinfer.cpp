@@ -594,11 +594,12 @@ static gboolean gst_fence_infer_sink_event(GstPad *pad, GstObject *parent, GstEv
     }
   } else if (GST_EVENT_TYPE(event) == GST_EVENT_SEGMENT) {
     gst_event_copy_segment(event, &s->segment);
-  } else if (eos) {
-    if (auto runner = runner_of(self); runner) runner->hurry();
   }
   const GstFlowReturn flow = s->queue->pushEvent(event);
-  if (eos) post_flow_error_once(self, flow);
+  if (eos) {
+    if (auto runner = runner_of(self); runner) runner->hurry(); // with the event in the queue: FrameJob looks there
+    post_flow_error_once(self, flow);
+  }
   return flow == GST_FLOW_OK;
 }
 

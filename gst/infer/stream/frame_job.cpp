@@ -86,6 +86,8 @@ void FrameJob::start(const FrameQueue::FenceEnd &end) {
   if (pictures == 0) complete();
   for (size_t i = 0; i < pictures; ++i)
     runner->submit(task_.setup->model, std::make_shared<RegionPicture>(shared_from_this(), round, i));
+  // the hurry at the end of the stream was of those submitted before it, not of one that waited for its fences
+  if (task_.setup->model->plan.batch > 1 && queue_->drains()) runner->hurry();
 }
 
 Result<Picture::Filled> FrameJob::fill(unsigned round, size_t index, void *tensor, const void **elsewhere) {

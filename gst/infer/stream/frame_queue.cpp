@@ -300,6 +300,13 @@ FrameQueue::Cleared FrameQueue::clear() {
   return cleared;
 }
 
+bool FrameQueue::drains() const {
+  std::lock_guard lock(mutex_);
+  if (items_.empty()) return false;
+  const Item &last = items_.back().item;
+  return GST_IS_QUERY(last.object) || isEvent(last, GST_EVENT_EOS);
+}
+
 guint FrameQueue::inFlight() const {
   std::lock_guard lock(mutex_);
   return in_flight_;

@@ -129,6 +129,7 @@ public:
   };
   Cleared clear(); // takes out what lies in the queue
 
+  bool drains() const;             // an end of stream or a query came last: nothing more comes for now
   guint inFlight() const;          // buffers that count
   guint waiting() const;           // of them those whose work is not done
   guint64 droppedByPolicy() const; // buffers, since the queue was made

@@ -18,6 +18,7 @@
 #include "tests/support/fence_events.h"
 #include "tests/support/frame_caps.h"
 #include "tests/support/scale.h"
+#include "tests/unit/infer/stream/queue_helpers.h"
 
 using namespace gstzc;
 using namespace gstzc::infer;
@@ -356,6 +357,26 @@ TEST(FrameJob, ADroppedFrameIsHeldByNobodyWhileTheWorkerIsBusy) {
   for (int i = 0; i < 10000 && held(); ++i) std::this_thread::sleep_for(1ms);
   EXPECT_FALSE(held());
   for (GstBuffer *buffer : buffers) gst_buffer_unref(buffer);
+}
+
+TEST(FrameJob, TheEndOfTheStreamEndsTheWaitOfABatchForAFrameWithFences) {
+  auto f = Fixture::faces();
+  auto model = std::const_pointer_cast<Model>(f.model);
+  model->plan.batch = 4;
+  model->plan.open_batch = true;
+  f.setCaps("video/x-raw,format=RGB,width=8,height=8");
+  f.runner = std::make_shared<ModelRunner>(
+      f.model, ModelRunner::Options{.workers = 1, .batch = 4, .batch_timeout = test::kLong});
+  const test::Producer producer;
+  GstBuffer *buffer = filled(8 * 8 * 3, 0);
+  f.queue->pushBuffer(buffer, std::make_shared<FrameJob>(buffer, f.task, f.queue, f.runner), producer.fences(),
+                      test::kLong);
+  f.queue->pushEvent(gst_event_new_eos());
+  f.runner->hurry();
+  const auto before = std::chrono::steady_clock::now();
+  producer.finish();
+  for (int i = 0; i < 2; ++i) gst_mini_object_unref(f.queue->pop()->object);
+  EXPECT_LT(std::chrono::steady_clock::now() - before, 20s);
 }
 
 TEST(CheckReadable, NamesTiledLayoutsAndFormats) {
