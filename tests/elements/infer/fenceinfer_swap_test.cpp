@@ -247,6 +247,7 @@ TEST_F(Swap, SharingWithOtherOptionsIsAnErrorThatNamesThem) {
     g_clear_error(&error);
     gst_message_unref(posted);
     gst_element_set_state(other, GST_STATE_NULL);
+    gst_bus_set_flushing(bus, TRUE); // its messages hold the element, which holds it
     gst_object_unref(other);
     gst_object_unref(bus);
   }
