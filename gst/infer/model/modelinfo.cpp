@@ -47,6 +47,13 @@ std::string trim(const std::string &text) {
   return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(" \t") - first + 1);
 }
 
+// For messages: a file that is none may have anything of any length.
+std::string shown(const std::string &text) {
+  constexpr glong longest = 120;
+  if (g_utf8_strlen(text.c_str(), -1) <= longest) return text;
+  return text.substr(0, static_cast<size_t>(g_utf8_offset_to_pointer(text.c_str(), longest) - text.c_str())) + "…";
+}
+
 std::vector<std::string> split(const std::string &text, char separator) {
   std::vector<std::string> parts;
   for (size_t at = 0; at <= text.size();) {
@@ -90,7 +97,7 @@ public:
     if (g_key_file_load_from_data(file_.get(), text.data(), text.size(), G_KEY_FILE_NONE, &failed) == FALSE) {
       const std::string why = failed->message;
       g_error_free(failed);
-      return Error{"modelinfo file " + path_ + " is no key file: " + why, 0,
+      return Error{"modelinfo file " + path_ + " is no key file: " + shown(why), 0,
                    "It begins with [modelinfo] and has a section for each tensor"};
     }
     if (auto header = readHeader(); !header) return header.error();
@@ -107,7 +114,8 @@ private:
   // What of `value` is wrong, and what would be right.
   Error bad(const std::string &section, const char *key, const std::string &value, const std::string &why,
             const std::string &right) const {
-    return {"modelinfo file " + path_ + ", section [" + section + "]: " + key + "=" + value + " " + why, 0, right};
+    return {"modelinfo file " + path_ + ", section [" + shown(section) + "]: " + key + "=" + shown(value) + " " + why,
+            0, right};
   }
 
   // Nothing where there is no such key.
@@ -243,10 +251,10 @@ private:
       const auto ends = split(part, ',');
       const auto min = ends.size() == 2 ? number<double>(ends[0]) : std::nullopt;
       const auto max = ends.size() == 2 ? number<double>(ends[1]) : std::nullopt;
-      if (!min || !max) return bad(section, "ranges", *text, "has \"" + part + "\", which is no range", right);
+      if (!min || !max) return bad(section, "ranges", *text, "has \"" + shown(part) + "\", which is no range", right);
       // not finite fails these too
       if (!(std::abs(*min) <= kMaxRange && std::abs(*max) <= kMaxRange && std::abs(*max - *min) >= kMinSpan))
-        return bad(section, "ranges", *text, "has \"" + part + "\", which is no useful range", right);
+        return bad(section, "ranges", *text, "has \"" + shown(part) + "\", which is no useful range", right);
       ranges.push_back({*min, *max});
       if (ranges.size() > 3)
         return bad(section, "ranges", *text, "has more ranges than the 3 channels of a picture", right);

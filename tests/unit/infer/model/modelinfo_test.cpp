@@ -251,4 +251,16 @@ TEST_F(ModelInfo, IsFoundBesideTheModel) {
   EXPECT_EQ(modelInfoBeside(""), "");
 }
 
+TEST(ModelInfoText, ErrorsStayShort) {
+  const std::string header = "[modelinfo]\nversion=1.0\ngroup-id=g\n", digits(500000, '1');
+  for (const std::string &text :
+       {std::string(500000, 'x'), header + "[in]\ndir=input\ndims=" + digits + "\n",
+        header + "[in]\ndir=input\nranges=" + digits + ",1\n", header + "[" + digits + "]\ndir=" + digits + "\n"}) {
+    const auto config = configFromModelInfoText(text, "a.modelinfo");
+    ASSERT_FALSE(config.ok());
+    EXPECT_LT(config.error().message().size(), 600u);
+    EXPECT_NE(config.error().message().find("a.modelinfo"), std::string::npos);
+  }
+}
+
 } // namespace
