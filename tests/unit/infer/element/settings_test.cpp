@@ -33,7 +33,8 @@ TEST(Settings, NumbersOfColours) {
     ASSERT_TRUE(options.ok()) << row.text << ": " << options.error().message();
     EXPECT_EQ(options->user.mean, row.numbers) << row.text;
   }
-  for (const char *text : {"abc", "1,2", "1,2,3,4", "1,,3", "1,2,", ",", "nan", "inf", "1;2;3", "1,2,3x", "1e999", "1e39"}) {
+  for (const char *text :
+       {"abc", "1,2", "1,2,3,4", "1,,3", "1,2,", ",", "nan", "inf", "1;2;3", "1,2,3x", "1e999", "1e39"}) {
     auto options = modelOptions(with(text));
     ASSERT_FALSE(options.ok()) << text;
     EXPECT_NE(options.error().message().find("property mean is \"" + std::string(text) + "\""), std::string::npos)
