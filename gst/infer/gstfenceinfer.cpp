@@ -298,6 +298,7 @@ static GstBuffer *finish_job(GstFenceInfer *self, GstBuffer *buffer, FrameJob &j
   case FrameFate::Fail: *flow = GST_FLOW_ERROR; [[fallthrough]];
   case FrameFate::Drop: gst_buffer_unref(buffer); return nullptr;
   }
+  if (!job.task().look) return pass_skipped(self, buffer, settings, frame, flow);
   auto result = job.takeResult();
   if (!result) {
     gst_buffer_unref(buffer);
@@ -537,21 +538,23 @@ static GstFlowReturn gst_fence_infer_chain(GstPad *pad, GstObject *parent, GstBu
   }
   const Settings settings = settings_of(self);
   s->queue->setWhenFull(settings.drop_policy);
-  if (!runner || !look_at(self, buffer, settings)) return s->queue->pushBuffer(buffer);
-  auto setup = setup_of(self, *runner);
-  if (setup == nullptr) {
-    gst_buffer_unref(buffer);
-    return GST_FLOW_NOT_NEGOTIATED;
-  }
   FrameTask task;
-  task.decode = decodeOptions(settings, *setup->model);
-  task.keep_tensors = settings.output != OutputKind::RelationMeta;
-  task.objects = settings.region == InferenceRegion::Objects;
-  if (task.objects) task.object_classes = parseObjectClasses(settings.object_class);
+  task.look = runner && look_at(self, buffer, settings);
+  auto fences = frameFences(buffer, Access::Read);
+  if (!task.look && fences && fences->none()) return s->queue->pushBuffer(buffer);
+  if (task.look) {
+    task.setup = setup_of(self, *runner);
+    if (task.setup == nullptr) {
+      gst_buffer_unref(buffer);
+      return GST_FLOW_NOT_NEGOTIATED;
+    }
+    task.decode = decodeOptions(settings, *task.setup->model);
+    task.keep_tensors = settings.output != OutputKind::RelationMeta;
+    task.objects = settings.region == InferenceRegion::Objects;
+    if (task.objects) task.object_classes = parseObjectClasses(settings.object_class);
+  }
   task.on_fence_error = settings.on_fence_error;
   task.fence_timeout = std::chrono::milliseconds(settings.fence_timeout);
-  task.setup = std::move(setup);
-  auto fences = frameFences(buffer, Access::Read);
   auto job = std::make_shared<FrameJob>(buffer, std::move(task), s->queue, runner);
   return s->queue->pushBuffer(buffer, std::move(job), std::move(fences),
                               std::chrono::milliseconds(settings.fence_timeout));

@@ -62,7 +62,7 @@ void FrameJob::start(const FrameQueue::FenceEnd &end) {
   verdict_ = end.result ? judgeFence(*end.result, task_.on_fence_error, end.timeout)
                         : judgeFence(end.result.error(), task_.on_fence_error);
   const auto runner = runner_.lock();
-  if (verdict_.fate != FrameFate::Use || !runner) {
+  if (verdict_.fate != FrameFate::Use || !task_.look || !runner) {
     complete();
     return;
   }

@@ -40,6 +40,8 @@ struct FrameResult {
 
 // What is to be done with a frame; the same for many.
 struct FrameTask {
+  bool look =
+      true; // false: its fences are waited for, because who comes next may not know of any; nothing else is used
   std::shared_ptr<const FrameSetup> setup;
   DecodeOptions decode;
   bool keep_tensors = false;

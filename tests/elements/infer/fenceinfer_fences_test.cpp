@@ -472,6 +472,33 @@ TEST_F(Fences, AFrameIsLookedAtAgainBeforeItIsRead) {
   EXPECT_EQ(stat("errors"), 0u);
 }
 
+// Who comes next may know nothing of fences: the ALLOCATION query promised the producer that we wait.
+TEST_F(Fences, AFrameThatNobodyLooksAtWaitsTooForItsProducer) {
+  for (const bool comes : {true, false}) {
+    SCOPED_TRACE(comes);
+    start(fast(), kRgb, comes ? "inference-interval=2 fence-timeout=30000" : "inference-interval=2 fence-timeout=300");
+    Producer producer;
+    ASSERT_EQ(gst_harness_push(harness_, frame(1)), GST_FLOW_OK);
+    expectResult(1);
+    ASSERT_EQ(gst_harness_push(harness_, producer.writes(frame(2))), GST_FLOW_OK);
+    if (comes) {
+      EXPECT_TRUE(nothingLeaves());
+      producer.finish();
+      GstBuffer *out = gst_harness_pull(harness_);
+      ASSERT_NE(out, nullptr);
+      EXPECT_EQ(gst_buffer_get_analytics_relation_meta(out), nullptr) << "it was looked at";
+      gst_buffer_unref(out);
+      EXPECT_EQ(stat("skipped"), 1u);
+    } else {
+      ASSERT_EQ(gst_harness_push(harness_, frame(3)), GST_FLOW_OK);
+      expectResult(3);
+      EXPECT_EQ(stat("fence-timeouts"), 1u);
+      EXPECT_EQ(stat("dropped"), 1u);
+    }
+    stop();
+  }
+}
+
 TEST_F(Fences, TheStreamingThreadWaitsAtTheBoundOnly) {
   start(fast(), kRgb, "max-in-flight=2 fence-timeout=30000");
   Producer producer;
