@@ -70,7 +70,7 @@ Picture load(const std::string &file) {
 Picture crop(const Picture &picture, int x, int y, int width, int height) {
   Picture part = picture;
   part.width = width, part.height = height;
-  part.strides = {width * 3};
+  part.strides.assign(1, width * 3);
   part.planes = {{}};
   for (int row = y; row < y + height; ++row) {
     const auto from = picture.planes[0].begin() + static_cast<ptrdiff_t>(row) * picture.strides[0] + x * 3;
