@@ -144,14 +144,22 @@ static GstStructure *stats_structure(GstFenceInfer *self) {
   return stats.structure();
 }
 
+// Messages have to be UTF-8; names of files and what stands in broken models need not be.
+static std::string valid(const std::string &text) {
+  gchar *made = g_utf8_make_valid(text.data(), static_cast<gssize>(text.size()));
+  const std::string copy = made;
+  g_free(made);
+  return copy;
+}
+
 static void post_error_once(GstFenceInfer *self, GQuark domain, gint code, const Error &error) {
   GST_OBJECT_LOCK(self);
   const bool first = !self->state->error_posted;
   self->state->error_posted = true;
   GST_OBJECT_UNLOCK(self);
   if (first)
-    gst_element_message_full(GST_ELEMENT(self), GST_MESSAGE_ERROR, domain, code, g_strdup(error.message().c_str()),
-                             nullptr, __FILE__, GST_FUNCTION, __LINE__);
+    gst_element_message_full(GST_ELEMENT(self), GST_MESSAGE_ERROR, domain, code,
+                             g_strdup(valid(error.message()).c_str()), nullptr, __FILE__, GST_FUNCTION, __LINE__);
 }
 
 // After end of stream no flow return reaches the source any more: says on the bus what stopped the task.
@@ -233,7 +241,7 @@ static GstBuffer *attach(GstFenceInfer *self, GstBuffer *buffer, const FrameResu
     RegionFindings region = {picture.findings, {}, picture.object};
     if (settings.output != OutputKind::TensorMeta && model.decoder != nullptr)
       region.ids = attachFindings(buffer, picture.findings, {picture.object, &model.labels});
-    if (settings.output != OutputKind::RelationMeta && !picture.object) {
+    if (!picture.tensors.tensors.empty() && !picture.object) { // kept where they were asked for when the frame came
       const Status attached = attachTensors(buffer, picture.tensors, model.engine->outputs(), model.tags);
       if (!attached) {
         post_error_once(self, GST_STREAM_ERROR, GST_STREAM_ERROR_FAILED, attached.error());
@@ -718,7 +726,7 @@ static gboolean gst_fence_infer_src_activate_mode(GstPad *pad, GstObject *parent
 // --- states
 
 static void post_load_error(GstFenceInfer *self, const LoadError &failure) {
-  const std::string text = failure.error.message();
+  const std::string text = valid(failure.error.message());
   switch (failure.kind) {
   case LoadFailure::NoLibrary: GST_ELEMENT_ERROR(self, LIBRARY, INIT, ("%s", text.c_str()), (nullptr)); break;
   case LoadFailure::NotFound: GST_ELEMENT_ERROR(self, RESOURCE, NOT_FOUND, ("%s", text.c_str()), (nullptr)); break;
@@ -812,8 +820,9 @@ struct Swap {
   Settings settings;
 };
 
-static void post_swap(GstFenceInfer *self, const std::string &file, const std::string &previous,
-                      const std::string &error, bool warn) {
+static void post_swap(GstFenceInfer *self, const std::string &new_file, const std::string &old_file,
+                      const std::string &why, bool warn) {
+  const std::string file = valid(new_file), previous = valid(old_file), error = valid(why);
   GstStructure *told = gst_structure_new("fenceinfer-model", "model-file", G_TYPE_STRING, file.c_str(), "previous",
                                          G_TYPE_STRING, previous.c_str(), "success", G_TYPE_BOOLEAN, error.empty(),
                                          "error", G_TYPE_STRING, error.empty() ? nullptr : error.c_str(), nullptr);

@@ -104,11 +104,10 @@ Status appendBuiltIn(const OnnxRuntime &runtime, OrtSessionOptions *session, con
   const OrtApi &api = *runtime.api;
   if (provider.name == "cuda") return appendCuda(runtime, session, options);
   if (provider.name == "tensorrt") return appendTensorRt(runtime, session, options);
-  if (provider.name == "dnnl" && runtime.api_version >= 15)
-    return appendByOwnCalls<OrtDnnlProviderOptions>(runtime, session, provider, options,
-                                                    {api.CreateDnnlProviderOptions, api.UpdateDnnlProviderOptions,
-                                                     api.SessionOptionsAppendExecutionProvider_Dnnl,
-                                                     api.ReleaseDnnlProviderOptions});
+  // run in another thread than the one that made the session it ends the process (seen with 1.21, by itself too)
+  if (provider.name == "dnnl")
+    return Error{"execution provider dnnl crashes in any thread but the one that loaded the model", 0,
+                 "Use execution-provider=cpu, or allow-cpu-fallback=true"};
   const LoggedError logged;
   const Pairs pairs(options);
   if (auto *s = api.SessionOptionsAppendExecutionProvider(session, provider.appended.c_str(), pairs.keys.data(),

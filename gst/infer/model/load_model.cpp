@@ -167,7 +167,8 @@ private:
     if (fixed.empty()) return Nothing{};
     options.dimensions.insert(fixed.begin(), fixed.end());
     model_->engine.reset(); // two of a large one may not fit
-    if (auto opened = openWith(options); !opened) return opened;
+    size_is_wished_ = true;
+    if (auto opened = openWith(options); !opened) return sizeMayBeWrong(opened.error());
     const InputPlan before = model_->plan;
     if (auto planned = planPictures(); !planned) return planned;
     if (model_->plan.dims() != before.dims())
@@ -279,7 +280,16 @@ private:
         if (&wish == &wishes[1]) error = made.error(); // of what the user says and all that is known
       }
     }
-    return named(error);
+    return sizeMayBeWrong(named(error));
+  }
+
+  // Where the model leaves its picture's size open, and takes only some.
+  Error sizeMayBeWrong(Error error) const {
+    if (size_is_wished_)
+      error.remedy += ". Its picture of " + std::to_string(model_->plan.width) + "x" +
+                      std::to_string(model_->plan.height) +
+                      " is what input-width and input-height ask for: such models often take multiples of 32 only";
+    return error;
   }
 
   Status chooseLabels() {
@@ -336,6 +346,7 @@ private:
   const OpenEngine &open_;
   std::shared_ptr<Model> model_ = std::make_shared<Model>();
   LoadFailure failure_ = LoadFailure::BadModel;
+  bool size_is_wished_ = false;
   std::map<std::string, std::string> metadata_;
   std::string modelinfo_;                      // file; "" where there is none
   ModelConfig from_metadata_, stated_, known_; // stated: modelinfo file and user; known: all

@@ -123,6 +123,25 @@ TEST_F(Errors, AFrameThatIsTooSmall) {
   EXPECT_EQ(stat("frames"), 0u);
 }
 
+TEST_F(Errors, WhatIsNoUtf8IsMadeReadable) {
+  GstElement *element = gst_element_factory_make("fenceinfer", nullptr);
+  bus_ = gst_bus_new();
+  gst_element_set_bus(element, bus_);
+  g_object_set(element, "model-file", "/nowhere/\xff.onnx", nullptr);
+  EXPECT_EQ(gst_element_set_state(element, GST_STATE_PAUSED), GST_STATE_CHANGE_FAILURE);
+  GstMessage *posted = message(GST_MESSAGE_ERROR);
+  ASSERT_NE(posted, nullptr);
+  GError *error = nullptr;
+  gst_message_parse_error(posted, &error, nullptr);
+  EXPECT_TRUE(g_utf8_validate(error->message, -1, nullptr));
+  EXPECT_NE(std::string(error->message).find("/nowhere/"), std::string::npos) << error->message;
+  g_error_free(error);
+  gst_message_unref(posted);
+  gst_element_set_state(element, GST_STATE_NULL);
+  gst_element_set_bus(element, nullptr);
+  gst_object_unref(element);
+}
+
 TEST_F(Errors, AnErrorIsPostedAgainAfterAFlush) {
   start(fast(), kRgb);
   for (int i = 0; i < 2; ++i) {

@@ -245,6 +245,21 @@ TEST_F(Flow, ABatchDoesNotWaitWhereAQueryWaitsForIt) {
   gst_buffer_unref(out);
 }
 
+TEST_F(Flow, AnotherOutputIsOfFramesThatComeAfter) {
+  start(slow(), kCaps, "max-in-flight=4 workers=1");
+  ASSERT_EQ(push(0), GST_FLOW_OK);
+  setProperty("output=both"); // while it is in work
+  ASSERT_EQ(push(1), GST_FLOW_OK);
+  for (const bool tensors : {false, true}) {
+    GstBuffer *out = gst_harness_pull(harness_);
+    ASSERT_NE(out, nullptr);
+    EXPECT_EQ(boxesOf(out).size(), 1u);
+    EXPECT_EQ(gst_buffer_get_tensor_meta(out) != nullptr, tensors);
+    gst_buffer_unref(out);
+  }
+  EXPECT_EQ(message(GST_MESSAGE_ERROR, 0), nullptr);
+}
+
 TEST_F(Flow, StatisticsArePostedAsOftenAsAsked) {
   start(fast(), kCaps, "stats-interval=1");
   for (guint64 i = 0; i < 5; ++i) {

@@ -14,14 +14,6 @@
 
 namespace gstzc::test {
 
-// The oneDNN provider of ONNX Runtime 1.21 deletes objects as another type than it created them, for which
-// AddressSanitizer ends the process.
-#ifdef __SANITIZE_ADDRESS__
-constexpr bool kOneDnnIsSound = false;
-#else
-constexpr bool kOneDnnIsSound = true;
-#endif
-
 class OnnxFixture : public testing::Test {
 protected:
   infer::LoadResult load(const OnnxModel &model, const infer::EngineOptions &options = {}) {

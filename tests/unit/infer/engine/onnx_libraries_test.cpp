@@ -174,8 +174,7 @@ TEST_F(OnnxLibrariesTest, DISABLED_EverythingOnce) {
     Cancellation cancel;
     EXPECT_FALSE(loaded.engine->run({}, cancel).ok());
     for (const char *const provider : {"cuda", "tensorrt", "dnnl", "xnnpack", "none"})
-      if (provider != std::string("dnnl") || kOneDnnIsSound)
-        (void)load(smallConvolution(), {.library = library, .provider = provider, .allow_cpu_fallback = true});
+      (void)load(smallConvolution(), {.library = library, .provider = provider, .allow_cpu_fallback = true});
     (void)load(smallConvolution(),
                {.library = library, .provider = "none", .provider_options = {{"library", dir_.file("garbage.onnx")}}});
     (void)loadOnnxEngine(dir_.file("garbage.onnx"), {.library = library});

@@ -17,7 +17,6 @@ namespace {
 class OnnxProvidersTest : public OnnxFixture {
 protected:
   bool offers(const std::string &provider) {
-    if (provider == "dnnl" && !kOneDnnIsSound) return false;
     auto loaded = load(smallConvolution(), {.provider = provider});
     return loaded.engine != nullptr || loaded.failure.error.what.find("is not in ONNX Runtime") == std::string::npos;
   }
@@ -64,20 +63,30 @@ TEST_F(OnnxProvidersTest, AutoAndCpuRunOnTheCpu) {
 
 TEST_F(OnnxProvidersTest, NamedOnesOfTheLibraryRun) {
   int ran = 0;
-  for (const char *const provider : {"dnnl", "xnnpack", "XnnpackExecutionProvider"}) {
+  for (const char *const provider : {"xnnpack", "XnnpackExecutionProvider"}) {
     if (!offers(provider)) continue;
     auto loaded = load(smallConvolution(), {.intra_threads = 2, .provider = provider});
     ASSERT_NE(loaded.engine, nullptr) << loaded.failure.error.message();
-    EXPECT_EQ(loaded.engine->provider(), std::string(provider) == "dnnl" ? "dnnl" : "xnnpack");
+    EXPECT_EQ(loaded.engine->provider(), "xnnpack");
     expectSmallConvolution(*loaded.engine);
     ++ran;
   }
-  if (ran == 0) GTEST_SKIP() << "this ONNX Runtime has neither dnnl nor xnnpack";
+  if (ran == 0) GTEST_SKIP() << "this ONNX Runtime has no xnnpack";
+}
+
+TEST_F(OnnxProvidersTest, OneThatCannotChangeThreadsIsRefused) {
+  auto refused = load(smallConvolution(), {.provider = "DnnlExecutionProvider"});
+  ASSERT_EQ(refused.engine, nullptr);
+  EXPECT_EQ(refused.failure.kind, LoadFailure::NoProvider);
+  EXPECT_FALSE(refused.failure.error.remedy.empty());
+  auto instead = load(smallConvolution(), {.provider = "dnnl", .allow_cpu_fallback = true});
+  ASSERT_NE(instead.engine, nullptr) << instead.failure.error.message();
+  EXPECT_EQ(instead.engine->provider(), "cpu");
 }
 
 TEST_F(OnnxProvidersTest, TakeTheirOptions) {
   int ran = 0;
-  for (const auto &[provider, key] : {std::pair{"dnnl", "use_arena"}, std::pair{"xnnpack", "intra_op_num_threads"}}) {
+  for (const auto &[provider, key] : {std::pair{"xnnpack", "intra_op_num_threads"}}) {
     if (!offers(provider)) continue;
     auto loaded = load(smallConvolution(), {.provider = provider, .provider_options = {{key, "1"}}});
     ASSERT_NE(loaded.engine, nullptr) << loaded.failure.error.message();
@@ -88,7 +97,7 @@ TEST_F(OnnxProvidersTest, TakeTheirOptions) {
     EXPECT_EQ(wrong.failure.error.remedy, "Correct provider-options");
     ++ran;
   }
-  if (ran == 0) GTEST_SKIP() << "this ONNX Runtime has neither dnnl nor xnnpack";
+  if (ran == 0) GTEST_SKIP() << "this ONNX Runtime has no xnnpack";
 }
 
 TEST_F(OnnxProvidersTest, WhatTheLibraryDoesNotHaveIsAnError) {
