@@ -33,7 +33,8 @@ public:
   virtual ~Picture() = default;
 
   // fill() is called by a worker; finished() too, or by who calls dropUnwanted() or ends the runner; both without the
-  // runner's locks. wanted() is called by all of them, with its lock held: it must not call the runner.
+  // runner's locks. wanted() is called by all of them, with its lock held: it must not call the runner. Of one that
+  // is submitted again from within fill() it may be asked after finished(), until that fill() has returned.
   virtual bool wanted() const = 0; // false: nobody waits for it any more, nor will anybody
   // Writes one picture to `tensor`, InputPlan::bytes() of the model that it was submitted with; or, where `elsewhere`
   // is not null, may set it to memory that holds the tensor until finished() returns.

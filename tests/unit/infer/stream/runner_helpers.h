@@ -147,9 +147,10 @@ public:
   explicit FakePicture(float number) : values_{number, -number} {}
 
   bool wanted() const override {
-    EXPECT_FALSE(finished_) << "asked after it was finished";
+    EXPECT_TRUE(!finished_ || again_) << "asked after it was finished";
     return wanted_;
   }
+  void submittedAgain() { again_ = true; } // from within its fill()
   Result<Filled> fill(void *tensor, const void **elsewhere) override {
     EXPECT_FALSE(finished_);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor) % sizeof(float), 0u);
@@ -210,7 +211,7 @@ public:
 
 private:
   const float values_[2];
-  std::atomic<bool> wanted_ = true, finished_ = false;
+  std::atomic<bool> wanted_ = true, finished_ = false, again_ = false;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   bool returned_ = false;

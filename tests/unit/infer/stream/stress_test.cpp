@@ -279,7 +279,10 @@ TEST(InferStress, PicturesFromManySides) {
                                    const void **) -> std::optional<Result<Picture::Filled>> {
               const auto present = again.lock();
               if (asked->exchange(true) || !present) return std::nullopt;
-              present->submit(model, self.lock());
+              if (const auto same = self.lock(); same != nullptr) {
+                same->submittedAgain();
+                present->submit(model, same);
+              }
               return Picture::Filled::NotYet;
             };
           } else if (random() % 8 == 0) {
