@@ -879,7 +879,7 @@ static void swap_model(GstElement *element, gpointer data) {
   }
   if (error.empty()) {
     GST_INFO_OBJECT(self, "%s", describe(*loaded.model).c_str());
-    gst_pad_push_event(self->sinkpad, gst_event_new_reconfigure()); // its tensor may be another
+    if (!sameTensorCaps(*old, *loaded.model)) gst_pad_push_event(self->sinkpad, gst_event_new_reconfigure());
   } else {
     GST_OBJECT_LOCK(self);
     const bool back = s->settings.model_file == file;

@@ -84,6 +84,14 @@ GstCaps *tensorCaps(const Model &model) {
   return gst_caps_from_string(text.c_str());
 }
 
+bool sameTensorCaps(const Model &a, const Model &b) {
+  GstCaps *one = tensorCaps(a), *other = tensorCaps(b);
+  const bool same = one == nullptr || other == nullptr ? one == other : gst_caps_is_equal(one, other) != FALSE;
+  gst_clear_caps(&one);
+  gst_clear_caps(&other);
+  return same;
+}
+
 GstCaps *preferTensor(GstCaps *possible, GstCaps *tensor, bool only) {
   GstCaps *preferred = gst_caps_intersect_full(possible, tensor, GST_CAPS_INTERSECT_FIRST);
   if (gst_caps_is_empty(preferred)) {

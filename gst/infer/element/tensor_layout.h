@@ -12,6 +12,9 @@ namespace gstzc::infer {
 // than unsigned bytes, or they are normalised). To be unreferenced.
 GstCaps *tensorCaps(const Model &model);
 
+// Upstream is asked for the same by both: a model that takes over need not have it negotiate again.
+bool sameTensorCaps(const Model &a, const Model &b);
+
 // What the sink pad answers: `possible` (taken) with what is also in `tensor` before the rest; only that, where `only`.
 GstCaps *preferTensor(GstCaps *possible, GstCaps *tensor, bool only);
 

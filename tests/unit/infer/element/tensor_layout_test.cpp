@@ -53,6 +53,18 @@ TEST(TensorCaps, AreTheFramesThatAreTheTensor) {
   EXPECT_EQ(tensorCaps(scaled), nullptr);
 }
 
+TEST(TensorCaps, AreComparedWhereThereAreSome) {
+  const Model rgb = bytes(TensorLayout::Nhwc, false), same = bytes(TensorLayout::Nhwc, false);
+  Model wider = bytes(TensorLayout::Nhwc, false), none = bytes(TensorLayout::Nhwc, false);
+  wider.plan.width = 64;
+  none.plan.type = TensorType::Float32;
+  EXPECT_TRUE(sameTensorCaps(rgb, same));
+  EXPECT_TRUE(sameTensorCaps(none, none));
+  EXPECT_FALSE(sameTensorCaps(rgb, wider));
+  EXPECT_FALSE(sameTensorCaps(rgb, none));
+  EXPECT_FALSE(sameTensorCaps(none, rgb));
+}
+
 TEST(PreferTensor, PutsItFirstOrTakesOnlyIt) {
   GstCaps *tensor = tensorCaps(bytes(TensorLayout::Nhwc, false));
   const char *all = "video/x-raw, format={ NV12, RGB }, width=[ 1, 100 ], height=[ 1, 100 ]";
