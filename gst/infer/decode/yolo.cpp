@@ -76,6 +76,13 @@ Findings detect(Candidates &&candidates, const DecodeOptions &options, const Tab
 
 } // namespace
 
+void YoloDecoder::use(const HeadOutputs &head, const ObjectLayout &layout, const InputPlan &input) {
+  head_ = head;
+  layout_ = layout;
+  size_ = PictureSize(input);
+  defaults_ = yoloDefaults();
+}
+
 const char *YoloV5Decoder::expected() {
   return "one output [1,N,5+classes] with N = 3 anchors for each cell of the grids of strides 8, 16 and 32 (25200 for "
          "640x640) or, since it is asked for by name, any N";
@@ -91,10 +98,7 @@ std::unique_ptr<Decoder> YoloV5Decoder::match(const DecoderWishes &wishes, const
   const auto layout = layoutOf(dims[2], 5, {}, head->coefficients, wishes);
   if (!layout) return nullptr;
   auto decoder = std::make_unique<YoloV5Decoder>();
-  decoder->head_ = *head;
-  decoder->layout_ = *layout;
-  decoder->size_ = PictureSize(input);
-  decoder->defaults_ = yoloDefaults();
+  decoder->use(*head, *layout, input);
   return decoder;
 }
 
@@ -131,20 +135,17 @@ std::unique_ptr<Decoder> YoloV8Decoder::match(const DecoderWishes &wishes, const
   if (isGrid(input, dims[2], 1) || (named && dims[2] < 0)) {
     const auto found = layout(dims[1]);
     if (!found) return nullptr;
-    decoder->layout_ = *found;
+    decoder->use(*head, *found, input);
   } else if (isGrid(input, dims[1], 1) || (named && dims[1] < 0)) {
     const auto found = layout(dims[2]);
     if (!found) return nullptr;
     const bool known = wishes.classes > 0 || found->classes == kCocoClasses || head->prototypes;
     if (!named && !known) return nullptr;
-    decoder->layout_ = *found;
+    decoder->use(*head, *found, input);
     decoder->rows_ = true;
   } else {
     return nullptr;
   }
-  decoder->head_ = *head;
-  decoder->size_ = PictureSize(input);
-  decoder->defaults_ = yoloDefaults();
   return decoder;
 }
 
@@ -185,10 +186,7 @@ std::unique_ptr<Decoder> YoloV10Decoder::match(const DecoderWishes &wishes, cons
   const auto layout = layoutOf(dims[2], 6, 0, head->coefficients, wishes);
   if (!layout) return nullptr;
   auto decoder = std::make_unique<YoloV10Decoder>();
-  decoder->head_ = *head;
-  decoder->layout_ = *layout;
-  decoder->size_ = PictureSize(input);
-  decoder->defaults_ = yoloDefaults();
+  decoder->use(*head, *layout, input);
   return decoder;
 }
 
