@@ -22,7 +22,7 @@ namespace {
 using Metadata = std::map<std::string, std::string>;
 
 constexpr size_t kMaxValueBytes = 1 << 20;
-constexpr int64_t kMaxClasses = 65536, kMaxSide = 16384, kMaxKeypoints = 1024;
+constexpr int64_t kMaxClasses = 65536, kMaxKeypoints = 1024;
 constexpr size_t kMaxIdBytes = 128;
 
 constexpr const char *kExportersKeys[] = {"description", "author",   "date",    "version",   "license",  "docs",
@@ -98,8 +98,8 @@ void readSize(const Metadata &metadata, ModelConfig &config) {
   const auto size = literal(metadata, "imgsz");
   if (!size) return;
   const bool two = size->kind == Literal::Kind::List && size->items.size() == 2;
-  const auto height = integer(two ? size->items[0] : *size, 1, kMaxSide);
-  const auto width = integer(two ? size->items[1] : *size, 1, kMaxSide);
+  const auto height = integer(two ? size->items[0] : *size, 1, kMaxPictureSide);
+  const auto width = integer(two ? size->items[1] : *size, 1, kMaxPictureSide);
   if (height && width)
     config.height = height, config.width = width;
   else

@@ -28,7 +28,6 @@ constexpr size_t kMaxBytes = 1 << 20;
 constexpr int kMajor = 1, kMinor = 1;
 constexpr const char *kHeader = "modelinfo",
                      *kPlaceholder = "PLACEHOLDER"; // what upstream's generator leaves to fill in
-constexpr int64_t kMaxSide = 16384;
 constexpr double kMaxRange = 1e6, kMinSpan = 1e-6;
 
 constexpr const char *kTypes[] = {"int4",   "int8",   "int16",  "int32",   "int64",   "uint4",   "uint8",
@@ -213,10 +212,10 @@ private:
 
   Status readSize(const std::string &section, const std::vector<int64_t> &dims, size_t height) {
     for (size_t i = height; i < height + 2; ++i)
-      if (dims[i] > kMaxSide)
+      if (dims[i] > kMaxPictureSide)
         return bad(section, "dims", *value(section, "dims"),
                    "has a picture of " + std::to_string(dims[i]) + " pixels a side",
-                   "It may have " + std::to_string(kMaxSide));
+                   "It may have " + std::to_string(kMaxPictureSide));
     if (dims[height] > 0) config_.height = static_cast<int>(dims[height]);
     if (dims[height + 1] > 0) config_.width = static_cast<int>(dims[height + 1]);
     return Nothing{};

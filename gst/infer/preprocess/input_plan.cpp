@@ -7,7 +7,7 @@ namespace gstzc::infer {
 namespace {
 
 // Larger than any model's; one picture stays below 200 MB and a run below 1 GiB.
-constexpr int64_t kMaxSide = 16384, kMaxPixels = 16 << 20, kMaxBytes = int64_t{1} << 30;
+constexpr int64_t kMaxPixels = 16 << 20, kMaxBytes = int64_t{1} << 30;
 
 constexpr const char *kExpected = "fenceinfer feeds models with one input of shape [batch,3,height,width] or "
                                   "[batch,height,width,3], 1 channel instead of 3 for grey, of float32, float16, uint8 "
@@ -77,9 +77,9 @@ Result<InputPlan> planInput(const std::vector<TensorInfo> &inputs, const InputWi
   if (!height) return height.error();
   auto width = sideOf(input, dims[nchw ? 3 : 2], wishes.width, "width");
   if (!width) return width.error();
-  if (*width == 0 || *height == 0 || *width > kMaxSide || *height > kMaxSide)
+  if (*width == 0 || *height == 0 || *width > kMaxPictureSide || *height > kMaxPictureSide)
     return wrong(input, "has a picture of " + sizeText(*width, *height),
-                 "Each side has to be 1 to " + std::to_string(kMaxSide) + " pixels");
+                 "Each side has to be 1 to " + std::to_string(kMaxPictureSide) + " pixels");
   if (*width * *height > kMaxPixels)
     return wrong(input, "has a picture of " + sizeText(*width, *height),
                  "It may have " + std::to_string(kMaxPixels) + " pixels at most");

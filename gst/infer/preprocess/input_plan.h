@@ -12,6 +12,8 @@
 
 namespace gstzc::infer {
 
+constexpr int64_t kMaxPictureSide = 16384; // of a model's picture: larger than any
+
 enum class TensorLayout { Nchw, Nhwc };
 
 // The tensor that pictures are written to.
