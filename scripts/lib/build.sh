@@ -64,10 +64,15 @@ in_env () {
   if [ "$env_kind" = made ]; then (enter_root "$@"); else env CCACHE_DIR="$cache/ccache" CCACHE_NOHASHDIR=1 "$@"; fi
 }
 
-# ensure_build [asan|tsan|bench]: configures and builds into $build; asan, tsan: the tests with AddressSanitizer and UBSan, or
-# with ThreadSanitizer; bench: the measuring programs, optimised
+# ensure_build [plugins|demo|asan|tsan|bench]: configures and builds into $build. plugins: only what a pipeline needs, without
+# tests; demo: and the demo; asan, tsan: the tests with AddressSanitizer and UBSan, or with ThreadSanitizer; bench: the
+# measuring programs, optimised
 ensure_build () {
   local kind=${1:-} options=(-Dwerror=true) targets=() stamp what=gst-zerocopy
+  case $kind in
+    plugins) targets=(plugins) kind='' what="the plugins" ;;
+    demo) targets=(plugins demo-programs) kind='' what="the plugins and the demo" ;;
+  esac
   [ "$build_name" = made ] || [ -n "${CI:-}" ] || options=() # a newer compiler than ours may warn of more
   build=$top/build/$build_name${kind:+-$kind}
   case $kind in
