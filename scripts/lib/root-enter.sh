@@ -36,6 +36,12 @@ for arg in "$@"; do # files named by absolute path, alone or as the value of a p
   path=${arg#*=}
   case $path in /*) if [ -e "$path" ]; then bind_if_hidden "$path"; fi ;; esac
 done
+# the machine's CUDA toolkit, if it has one: its compiler makes kernels for the plugin
+toolkit=$(readlink -f "${CUDA_HOME:-/usr/local/cuda}" || true)
+if [ -x "$toolkit/bin/nvcc" ] && below_the_system "$toolkit"; then
+  mkdir -p "$root$toolkit" "$root/usr/local/cuda"
+  mount --rbind "$toolkit" "$root/usr/local/cuda"
+fi
 for dir in /proc /sys /dev; do mount --rbind "$dir" "$root$dir"; done
 [ ! -e /etc/resolv.conf ] || { : >> "$root/etc/resolv.conf"; mount --bind "$(readlink -f /etc/resolv.conf)" "$root/etc/resolv.conf"; }
 
