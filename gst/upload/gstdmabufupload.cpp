@@ -419,23 +419,6 @@ static GstFlowReturn ensure_copy_pool(GstDmabufUpload *self) {
 
 // ---- frames ----
 
-// Everything but the pixels and what describes where they lie
-static gboolean copy_meta(GstBuffer *from, GstMeta **meta, gpointer to) {
-  const GstMetaInfo *info = (*meta)->info;
-  const bool of_memory = gst_meta_api_type_has_tag(info->api, _gst_meta_tag_memory) ||
-                         gst_meta_api_type_has_tag(info->api, _gst_meta_tag_memory_reference);
-  if (of_memory || info->transform_func == nullptr) return TRUE;
-  GstMetaTransformCopy whole = {FALSE, 0, static_cast<gsize>(-1)};
-  info->transform_func(static_cast<GstBuffer *>(to), *meta, from, _gst_meta_transform_copy, &whole);
-  return TRUE;
-}
-
-static void copy_metadata(GstBuffer *from, GstBuffer *to) {
-  gst_buffer_copy_into(to, from, static_cast<GstBufferCopyFlags>(GST_BUFFER_COPY_FLAGS | GST_BUFFER_COPY_TIMESTAMPS), 0,
-                       -1);
-  gst_buffer_foreach_meta(from, copy_meta, to);
-}
-
 static GstFlowReturn copy_frame(GstDmabufUpload *self, GstBuffer *in, GstBuffer **out) {
   Upload *u = self->upload;
   if (const GstFlowReturn flow = ensure_copy_pool(self); flow != GST_FLOW_OK) return flow;
@@ -459,7 +442,7 @@ static GstFlowReturn copy_frame(GstDmabufUpload *self, GstBuffer *in, GstBuffer 
                       ("%" GST_PTR_FORMAT ", %" GST_PTR_FORMAT, in, u->in_caps));
     return GST_FLOW_ERROR;
   }
-  copy_metadata(in, buffer);
+  copyFrameMetadata(buffer, in);
   ++u->stats.copies;
   u->stats.bytes_copied += *bytes;
   if (!u->copy_told) {

@@ -6,10 +6,6 @@
 
 namespace gstzc {
 
-// Formats with a linear DRM name, in GStreamer's order of preference, as a caps field's list. Caller owns the value.
-void initFormatList(GValue *formats);    // "NV12", "BGRx", …
-void initDrmFormatList(GValue *formats); // "NV12", "XR24", …
-
 // What can leave when `caps` come in: system memory as linear DMA_DRM; DMA_DRM of any modifier as it is; memory:DMABuf
 // with a plain format as linear DMA_DRM, or as it is. Order is kept. Returns (transfer full) caps without duplicates.
 GstCaps *uploadedCaps(const GstCaps *caps);

@@ -93,4 +93,18 @@ Result<gsize> copyFrame(GstBuffer *dst, const FrameCaps &dst_caps, GstBuffer *sr
   return bytes;
 }
 
+void copyFrameMetadata(GstBuffer *dst, GstBuffer *src) {
+  gst_buffer_copy_into(dst, src, static_cast<GstBufferCopyFlags>(GST_BUFFER_COPY_FLAGS | GST_BUFFER_COPY_TIMESTAMPS), 0,
+                       static_cast<gsize>(-1));
+  gpointer state = nullptr;
+  while (GstMeta *meta = gst_buffer_iterate_meta(src, &state)) {
+    const GstMetaInfo *info = meta->info;
+    const bool of_memory = gst_meta_api_type_has_tag(info->api, _gst_meta_tag_memory) ||
+                           gst_meta_api_type_has_tag(info->api, _gst_meta_tag_memory_reference);
+    if (of_memory || info->transform_func == nullptr) continue;
+    GstMetaTransformCopy whole = {FALSE, 0, static_cast<gsize>(-1)};
+    info->transform_func(dst, meta, src, _gst_meta_transform_copy, &whole);
+  }
+}
+
 } // namespace gstzc

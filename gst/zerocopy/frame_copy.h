@@ -17,4 +17,7 @@ namespace gstzc {
 GSTZC_API Result<gsize> copyFrame(GstBuffer *dst, const FrameCaps &dst_caps, GstBuffer *src, const FrameCaps &src_caps,
                                   const std::function<bool()> &interrupted = {});
 
+// Flags, timestamps and all metadata but what describes the memory: where planes lie, and fences of the old one.
+GSTZC_API void copyFrameMetadata(GstBuffer *dst, GstBuffer *src);
+
 } // namespace gstzc

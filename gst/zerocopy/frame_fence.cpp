@@ -24,7 +24,9 @@ std::vector<Fence> FrameFences::take() && {
   return all;
 }
 
-Result<FrameFences> frameFences(GstBuffer *buffer, Access access) {
+Result<FrameFences> frameFences(GstBuffer *buffer, Access access) { return frameFences(buffer, access, {}); }
+
+Result<FrameFences> frameFences(GstBuffer *buffer, Access access, const WaitsElsewhere &elsewhere) {
   FrameFences fences;
   std::vector<SyncFile> exported;
   std::vector<int> seen;
@@ -58,7 +60,7 @@ Result<FrameFences> frameFences(GstBuffer *buffer, Access access) {
 
   auto [all, events] = explicitFences(buffer);
   for (GstZcDeviceEvent *event : events) {
-    if (gst_zc_device_event_get_status(event) == 1) continue;
+    if ((elsewhere && elsewhere(event)) || gst_zc_device_event_get_status(event) == 1) continue;
     auto fence = fenceOf(event);
     if (!fence) return fence.error();
     fences.others.push_back(fence.take());

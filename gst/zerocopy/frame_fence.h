@@ -12,6 +12,7 @@
 #include "gst/zerocopy/core/fence_poller.h"
 #include "gst/zerocopy/core/result.h"
 #include "gst/zerocopy/core/sync_file.h"
+#include "gst/zerocopy/gstzcdeviceevent.h"
 
 namespace gstzc {
 
@@ -28,6 +29,10 @@ struct GSTZC_API FrameFences {
 // Of all the buffer's GstZcFenceMeta, whatever the access (their fences are those of writers), and of its dma-bufs,
 // each of which is looked at once whatever planes lie in it. Errors name the memory, or the kind of the event.
 GSTZC_API Result<FrameFences> frameFences(GstBuffer *buffer, Access access);
+
+// The same without the events that `elsewhere` says true of: whoever uses the frame waits for them in another way.
+using WaitsElsewhere = std::function<bool(GstZcDeviceEvent *event)>;
+GSTZC_API Result<FrameFences> frameFences(GstBuffer *buffer, Access access, const WaitsElsewhere &elsewhere);
 
 // Sleeps until the fences are over: for those who copy in a streaming thread. `interrupted` is looked at every 20 ms;
 // where it ends the wait the outcome is Cancelled, and in no other case. Errors: they cannot be waited for.

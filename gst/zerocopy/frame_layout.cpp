@@ -40,9 +40,12 @@ Result<FrameCaps> parseFrameCaps(const GstCaps *caps) {
   if (caps == nullptr || !gst_caps_is_fixed(caps)) return Error{"caps that are not fixed", 0, ""};
   const GstCapsFeatures *features = gst_caps_get_features(caps, 0);
   FrameCaps result;
-  result.memory = features != nullptr && gst_caps_features_contains(features, GST_CAPS_FEATURE_MEMORY_DMABUF)
-                      ? MemoryKind::DmaBuf
-                      : MemoryKind::System;
+  const auto in = [features](const char *memory) {
+    return features != nullptr && gst_caps_features_contains(features, memory);
+  };
+  result.memory = in(GST_CAPS_FEATURE_MEMORY_DMABUF) ? MemoryKind::DmaBuf
+                  : in(kCudaFeature)                 ? MemoryKind::Cuda
+                                                     : MemoryKind::System;
 
   if (gst_video_is_dma_drm_caps(caps)) {
     GstVideoInfoDmaDrm drm;

@@ -14,9 +14,12 @@ namespace gstzc {
 
 constexpr int kMaxFrameSide = 32767; // pixels: more than any device has; bytes of a row stay far from what an int holds
 
+inline constexpr char kCudaFeature[] = "memory:CUDAMemory"; // as libgstcuda, which is not linked here, has it
+
 enum class MemoryKind {
   System, // video/x-raw: CPU memory, possibly a dma-buf all the same
   DmaBuf, // video/x-raw(memory:DMABuf)
+  Cuda,   // video/x-raw(memory:CUDAMemory): the CPU does not look into it
 };
 
 // What caps say of a frame. For memory:DMABuf both notations are understood: format=DMA_DRM with drm-format, and the

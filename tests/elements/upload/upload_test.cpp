@@ -7,6 +7,7 @@
 #include <drm_fourcc.h>
 
 #include "gst/upload/upload_caps.h"
+#include "gst/zerocopy/caps_formats.h"
 #include "gst/zerocopy/frame_layout.h"
 
 using namespace gstzc;
