@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "gst/infer/preprocess/colour.h"
 
-#include <array>
-
 namespace gstzc::infer {
 namespace {
 
@@ -61,22 +59,21 @@ std::array<Row, 3> matrixFor(const GstVideoInfo &info, bool grey) {
 
 } // namespace
 
-kernels::Conversion conversionFor(const GstVideoInfo &info, const InputPlan &plan, const Normalisation &normalisation) {
-  kernels::Conversion conversion;
-  conversion.count = plan.channels;
-  conversion.type = plan.type;
-  conversion.interleaved = plan.layout == TensorLayout::Nhwc;
+std::array<PixelChannel, 3> channelsFor(const GstVideoInfo &info, const InputPlan &plan,
+                                        const Normalisation &normalisation) {
+  std::array<PixelChannel, 3> channels;
   const std::array<Row, 3> matrix = matrixFor(info, plan.channels == 1);
-  for (int i = 0; i < plan.channels; ++i) {
-    const auto colour = static_cast<size_t>(normalisation.bgr && plan.channels == 3 ? 2 - i : i);
+  const auto count = static_cast<size_t>(plan.channels);
+  for (size_t i = 0; i < count; ++i) {
+    const size_t colour = normalisation.bgr && count == 3 ? 2 - i : i;
     const Row &row = matrix[colour];
     const double scale = static_cast<double>(normalisation.scale[colour]);
-    conversion.channels[i] = {{static_cast<float>(row[0]), static_cast<float>(row[1]), static_cast<float>(row[2])},
-                              static_cast<float>(row[3]),
-                              normalisation.scale[colour],
-                              static_cast<float>(-static_cast<double>(normalisation.mean[colour]) * scale)};
+    channels[i] = {{static_cast<float>(row[0]), static_cast<float>(row[1]), static_cast<float>(row[2])},
+                   static_cast<float>(row[3]),
+                   normalisation.scale[colour],
+                   static_cast<float>(-static_cast<double>(normalisation.mean[colour]) * scale)};
   }
-  return conversion;
+  return channels;
 }
 
 } // namespace gstzc::infer

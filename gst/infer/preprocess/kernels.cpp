@@ -27,7 +27,9 @@ using V = hn::Vec<Floats>;
 
 inline V mulAdd(V a, V b, V c) { return hn::MulAdd(a, b, c); }
 inline V limited(V v, V low, V high) { return hn::Min(hn::Max(v, low), high); }
+#define GSTZC_PIXEL inline
 #include "gst/infer/preprocess/pixel.inl.h"
+#undef GSTZC_PIXEL
 
 V samplesAt(const uint32_t *words, int shift, hn::Vec<Words> mask) {
   const Words d;
@@ -108,7 +110,7 @@ void convertRow(const Conversion &conversion, const float *const components[3], 
   const V black = hn::Zero(d), white = hn::Set(d, 255.0f);
   ChannelOf<V> channels[kChannels];
   for (int k = 0; k < kChannels; ++k) {
-    const Conversion::Channel &c = conversion.channels[k];
+    const PixelChannel &c = conversion.channels[k];
     channels[k] = {{hn::Set(d, c.factors[0]), hn::Set(d, c.factors[1]), hn::Set(d, c.factors[2])},
                    hn::Set(d, c.constant),
                    hn::Set(d, c.scale),
@@ -148,10 +150,10 @@ void convertTo(const Conversion &conversion, const float *const components[3], s
 }
 
 void convert(const Conversion &conversion, const float *const components[3], size_t n, void *const out[3]) {
-  switch (conversion.type) {
-  case TensorType::Float16: return convertTo<Float16>(conversion, components, n, out);
-  case TensorType::UInt8: return convertTo<UInt8>(conversion, components, n, out);
-  case TensorType::Int8: return convertTo<Int8>(conversion, components, n, out);
+  switch (conversion.number) {
+  case PixelNumber::Float16: return convertTo<Float16>(conversion, components, n, out);
+  case PixelNumber::UInt8: return convertTo<UInt8>(conversion, components, n, out);
+  case PixelNumber::Int8: return convertTo<Int8>(conversion, components, n, out);
   default: return convertTo<Float32>(conversion, components, n, out);
   }
 }

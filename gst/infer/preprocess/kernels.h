@@ -9,7 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "gst/infer/engine/engine.h"
+#include "gst/infer/preprocess/pixel_layout.h"
 
 namespace gstzc::infer::kernels {
 
@@ -36,17 +36,12 @@ void bilinear(const Corners &corners, const float *right, float lower, size_t n,
 void weigh8(const uint8_t *row, size_t n, float weight, bool add, float *sums);
 void weigh16(const uint8_t *row, size_t n, uint32_t mask, float weight, bool add, float *sums);
 
-// From the components of a frame to the channels of the tensor: colour = sum of factor * component + constant, limited
-// to 0..255; value = colour * scale + bias; integers are rounded to the nearest (ties to even) and limited to what the
-// type holds, float16 as IEEE 754 rounds.
+// From the components of a frame to the channels of the tensor.
 struct Conversion {
-  struct Channel {
-    float factors[3], constant, scale, bias;
-  };
-  Channel channels[3];
-  int count = 3;                         // channels: 3, or 1
-  TensorType type = TensorType::Float32; // Float32, Float16, UInt8 or Int8
-  bool interleaved = false;              // all channels of a pixel beside each other
+  PixelChannel channels[3];
+  int count = 3;                             // channels: 3, or 1
+  PixelNumber number = PixelNumber::Float32; // float16 as IEEE 754 rounds
+  bool interleaved = false;                  // all channels of a pixel beside each other
 };
 
 // n pixels of a row. `out`: where each channel begins; interleaved, only the first is used.

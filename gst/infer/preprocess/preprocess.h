@@ -10,7 +10,6 @@
 
 #include <cstddef>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include <gst/video/video.h>
@@ -19,25 +18,21 @@
 #include "gst/infer/preprocess/kernels.h"
 #include "gst/infer/preprocess/mapping.h"
 #include "gst/infer/preprocess/options.h"
+#include "gst/infer/preprocess/pixel_plan.h"
 #include "gst/infer/preprocess/sampling.h"
 #include "gst/zerocopy/core/result.h"
 
 namespace gstzc::infer {
 
-// The formats that are read, best known first.
-std::span<const GstVideoFormat> readableFormats();
-
 class Preprocessor {
 public:
-  // `info` gives format, size, colorimetry and chroma-site; its strides and offsets are not used. `region` (default:
-  // the whole frame) is what the tensor shows; what of it lies outside the frame is padding. Errors: a format that is
-  // not read, a region without width or height, a mean, scale or padding that is no number.
+  // As makePixelPlan(), with its errors.
   static Result<Preprocessor> create(const GstVideoInfo &info, const InputPlan &plan, const PreprocessOptions &options,
                                      const std::optional<Region> &region = {});
 
   // The planes that run() reads.
-  int planes() const { return planes_; }
-  const Mapping &mapping() const { return mapping_; }
+  int planes() const { return plan_.planes; }
+  const Mapping &mapping() const { return plan_.mapping; }
 
   // Writes plan.bytes() bytes to `tensor`, aligned as its type. Thread-safe; allocates only when a thread runs its
   // first frame of a larger size. Reads of each row of a plane the bytes that belong to pixels, of the frame nothing
@@ -45,14 +40,11 @@ public:
   void run(const FramePlanes &frame, void *tensor) const;
 
 private:
-  void fillPadding(float colour);
+  explicit Preprocessor(const PixelPlan &plan);
+  void fillPadding();
   void writeRow(int row, const float *const *components, std::byte *tensor) const;
 
-  InputPlan plan_;
-  Mapping mapping_;
-  int planes_ = 0;
-  int components_ = 0;            // of the frame that are read
-  Span columns_, rows_;           // that show the frame
+  PixelPlan plan_;
   std::vector<Sampler> samplers_; // of components that lie together; none where no pixel is covered
   kernels::Conversion conversion_;
   std::vector<std::byte> padding_; // a row of the tensor: of each channel, or interleaved

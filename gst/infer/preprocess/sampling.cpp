@@ -2,8 +2,6 @@
 #include "gst/infer/preprocess/sampling.h"
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 
 #include "gst/infer/preprocess/kernels.h"
 
@@ -12,82 +10,24 @@ namespace {
 
 constexpr int32_t kCacheLine = 64;
 
-// Where the samples of a component lie along one axis, against the frame's pixels.
-struct Axis {
-  unsigned shift = 0;   // subsampled by 1 << shift
-  bool cosited = false; // on the first of its pixels, not in the middle of them
-  int samples = 0;
-  double step = 1, origin = 0; // of the mapping
-
-  double width() const { return step / (1u << shift); }
-  double centre(int tensor_pixel) const {
-    const double at = (tensor_pixel + 0.5) * step + origin, factor = 1u << shift;
-    return cosited ? (at - 0.5) / factor + 0.5 : at / factor;
-  }
-  bool area() const { return width() > 1; }
-  Taps taps(int tensor_pixel, bool by_area) const {
-    return by_area && area() ? areaTaps(centre(tensor_pixel), width(), samples)
-                             : bilinearTaps(centre(tensor_pixel), samples);
-  }
-};
-
-Axis horizontal(const GstVideoInfo &info, int component, const Mapping &mapping) {
-  const auto c = static_cast<guint>(component);
-  return {GST_VIDEO_FORMAT_INFO_W_SUB(info.finfo, c),
-          (GST_VIDEO_INFO_CHROMA_SITE(&info) & GST_VIDEO_CHROMA_SITE_H_COSITED) != 0,
-          static_cast<int>(GST_VIDEO_FORMAT_INFO_SCALE_WIDTH(info.finfo, c, GST_VIDEO_INFO_WIDTH(&info))),
-          mapping.step_x, mapping.origin_x};
-}
-
-Axis vertical(const GstVideoInfo &info, int component, const Mapping &mapping) {
-  const auto c = static_cast<guint>(component);
-  return {GST_VIDEO_FORMAT_INFO_H_SUB(info.finfo, c),
-          (GST_VIDEO_INFO_CHROMA_SITE(&info) & GST_VIDEO_CHROMA_SITE_V_COSITED) != 0,
-          static_cast<int>(GST_VIDEO_FORMAT_INFO_SCALE_HEIGHT(info.finfo, c, GST_VIDEO_INFO_HEIGHT(&info))),
-          mapping.step_y, mapping.origin_y};
-}
+#define GSTZC_PIXEL inline
+#include "gst/infer/preprocess/taps.inl.h"
+#undef GSTZC_PIXEL
 
 } // namespace
 
-Taps bilinearTaps(double centre, int samples) {
-  if (samples < 2) return {};
-  const double at = std::clamp(centre - 0.5, 0.0, static_cast<double>(samples - 1));
-  const int first = std::min(static_cast<int>(at), samples - 2);
-  const auto second = static_cast<float>(at - first);
-  return {first, 2, 1 - second, 0, second};
-}
-
-Taps areaTaps(double centre, double width, int samples) {
-  const double end = samples;
-  const double low = centre - width / 2, high = centre + width / 2;
-  // a hair, so that rounding adds no sample of which nothing is covered
-  const double hair = 1e-9 * width;
-  const auto sample = [&](double at) {
-    return static_cast<int>(std::floor(std::clamp(at, 0.0, std::nextafter(end, 0.0))));
-  };
-  const int first = sample(low + hair), last = std::max(first, sample(high - hair));
-  if (first == last) return {first, 1, 1, 0, 0};
-  return {first, last - first + 1, static_cast<float>((first + 1 - low) / width), static_cast<float>(1 / width),
-          static_cast<float>((high - last) / width)};
-}
-
-Sampler::Sampler(const GstVideoInfo &info, const std::vector<int> &components, const Mapping &mapping, Span columns,
-                 Span rows, Scaling scaling) {
-  const GstVideoFormatInfo *finfo = info.finfo;
-  const auto first = static_cast<guint>(components.front());
-  plane_ = static_cast<int>(GST_VIDEO_FORMAT_INFO_PLANE(finfo, first));
-  pixel_ = GST_VIDEO_FORMAT_INFO_PSTRIDE(finfo, first);
-  if (const guint depth = GST_VIDEO_FORMAT_INFO_DEPTH(finfo, first); depth > 8) {
-    sample_bytes_ = 2;
-    mask_ = ((1u << depth) - 1) << GST_VIDEO_FORMAT_INFO_SHIFT(finfo, first);
-  }
-  const Axis across = horizontal(info, components.front(), mapping), down = vertical(info, components.front(), mapping);
+Sampler::Sampler(const PixelPlan &plan, const std::vector<int> &components) {
+  const PixelComponent &first = plan.component[components.front()];
+  const PixelAxis &across = plan.across[first.grid], &down = plan.down[first.grid];
+  plane_ = first.plane;
+  pixel_ = first.pixel;
+  sample_bytes_ = first.sample_bytes;
+  mask_ = first.mask;
   samples_ = across.samples;
-  const bool area = scaling == Scaling::Area;
-  weighed_ = area && (across.area() || down.area());
-  columns_ = static_cast<size_t>(columns.count());
-  for (int y = rows.first; y < rows.last; ++y) rows_.push_back(down.taps(y, area));
-  for (int x = columns.first; x < columns.last; ++x) column_taps_.push_back(across.taps(x, area));
+  weighed_ = across.inverse_width > 0 || down.inverse_width > 0;
+  columns_ = static_cast<size_t>(plan.columns.count());
+  for (int y = plan.rows.first; y < plan.rows.last; ++y) rows_.push_back(tapsAt(down, y));
+  for (int x = plan.columns.first; x < plan.columns.last; ++x) column_taps_.push_back(tapsAt(across, x));
 
   // the words hold both neighbours where these are at most 4 bytes, else there are two; the second of 3-byte pixels
   // begins a byte early, so that it ends with the pixel
@@ -96,9 +36,7 @@ Sampler::Sampler(const GstVideoInfo &info, const std::vector<int> &components, c
   for (const int index : components) {
     Component c;
     c.index = index;
-    c.offset = static_cast<int>(GST_VIDEO_FORMAT_INFO_POFFSET(finfo, static_cast<guint>(index)));
-    // of P010's second chroma GStreamer gives the offset 1, in samples
-    if (sample_bytes_ == 2 && c.offset > 0) c.offset = pixel_ - sample_bytes_;
+    c.offset = plan.component[index].offset;
     c.left_shift = 8 * c.offset;
     c.right_shift = samples_ < 2 ? c.left_shift : 8 * (two_words ? c.offset + early : c.offset + pixel_);
     components_.push_back(c);

@@ -10,8 +10,7 @@
 
 #include <gst/video/video.h>
 
-#include "gst/infer/preprocess/mapping.h"
-#include "gst/infer/preprocess/options.h"
+#include "gst/infer/preprocess/pixel_layout.h"
 
 namespace gstzc::infer {
 
@@ -21,28 +20,11 @@ struct FramePlanes {
   std::array<int, GST_VIDEO_MAX_PLANES> stride = {};
 };
 
-// Samples first … first + count - 1 of a row or a column and their weights, which add up to 1: of the first, of each
-// between, of the last. With count 1 only the first counts.
-struct Taps {
-  int first = 0, count = 1;
-  float weight_first = 1, weight_between = 0, weight_last = 0;
-};
-
-// The two samples round `centre`, sample i lying at i + 0.5 of `samples`. Where there are two they are always two
-// beside each other: at the edges the inner one with weight 0.
-Taps bilinearTaps(double centre, int samples);
-
-// All samples that `centre - width / 2` to `centre + width / 2` covers, of `samples` each from i to i + 1, by the part
-// covered; the edge samples stand for what is outside. `width` 1 or more.
-Taps areaTaps(double centre, double width, int samples);
-
 // Components that lie beside each other in one plane, at the covered pixels of the tensor.
 class Sampler {
 public:
-  // `components` of the format, which share plane, subsampling and distance of samples; of these tensor pixels, which
-  // are not none.
-  Sampler(const GstVideoInfo &info, const std::vector<int> &components, const Mapping &mapping, Span columns, Span rows,
-          Scaling scaling);
+  // `components` of the plan, which share plane, grid and distance of samples. The plan covers tensor pixels.
+  Sampler(const PixelPlan &plan, const std::vector<int> &components);
 
   // Memory that read() works in, of scratchBytes() and aligned as for a float, with the frame's rows that it still
   // holds: none at the first row of a frame.

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-#include "gst/infer/preprocess/sampling.h"
-
 #include <cmath>
 
 #include <gtest/gtest.h>
 
+#include "gst/infer/preprocess/pixel_plan.h"
+
 using namespace gstzc::infer;
 
 namespace {
+
+#define GSTZC_PIXEL inline
+#include "gst/infer/preprocess/taps.inl.h"
+#undef GSTZC_PIXEL
 
 TEST(Taps, BilinearStaysBetweenTwoNeighbours) {
   struct {
@@ -21,7 +25,7 @@ TEST(Taps, BilinearStaysBetweenTwoNeighbours) {
       {1e12, 10, 8, 2, 1}, {0.7, 1, 0, 1, 0},      {1.25, 2, 0, 2, 0.75},
   };
   for (const auto &row : rows) {
-    const Taps taps = bilinearTaps(row.centre, row.samples);
+    const Taps taps = bilinearTaps(positionOf(row.centre), row.samples);
     EXPECT_EQ(taps.first, row.first) << row.centre;
     EXPECT_EQ(taps.count, row.count) << row.centre;
     EXPECT_FLOAT_EQ(taps.weight_last, row.second) << row.centre;
@@ -48,7 +52,8 @@ TEST(Taps, AreaCoversEachSampleByItsPart) {
       {0.5, 3, 1, 0, 1, 1, 0, 0},
   };
   for (const auto &row : rows) {
-    const Taps taps = areaTaps(row.centre, row.width, row.samples);
+    const auto inverse = static_cast<float>(1 / static_cast<double>(positionOf(row.width)));
+    const Taps taps = areaTaps(positionOf(row.centre), positionOf(row.width), inverse, row.samples);
     EXPECT_EQ(taps.first, row.first) << row.centre;
     EXPECT_EQ(taps.count, row.count) << row.centre;
     EXPECT_FLOAT_EQ(taps.weight_first, row.weight_first) << row.centre;
@@ -59,6 +64,18 @@ TEST(Taps, AreaCoversEachSampleByItsPart) {
                   1e-6)
           << row.centre;
     }
+  }
+}
+
+// Pixels of an axis lie where the multiplication in double precision has them.
+TEST(Taps, OfAnAxis) {
+  const double origin = -3.7, step = 1.618;
+  const PixelAxis axis{positionOf(4.5 * step + origin), positionOf(step), 4, 20000, 0};
+  for (int i = 4; i < 12000; i += 7) {
+    const double centre = (i + 0.5) * step + origin;
+    const Taps taps = tapsAt(axis, i);
+    ASSERT_EQ(taps.first, static_cast<int>(centre - 0.5)) << i;
+    ASSERT_NEAR(taps.weight_last, centre - 0.5 - std::floor(centre - 0.5), 1e-7) << i;
   }
 }
 
