@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// What the device still uses is kept until it does not: CUDA puts nothing into a dma-buf's reservation object.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+
+#include "ext/cuda/driver/objects.h"
+#include "gst/zerocopy/core/result.h"
+
+namespace gstzc::cuda {
+
+// One per element and context. Thread-safe.
+class RetireQueue {
+public:
+  // A device that has not ended its work after that time is lost.
+  static constexpr std::chrono::seconds kLongestWait{5};
+
+  static Result<std::unique_ptr<RetireQueue>> create(ContextPtr context,
+                                                     std::chrono::milliseconds longest_wait = kLongestWait);
+  // Waits for the device, as drain() does with the longest wait; what is left then is released all the same. Not from
+  // a release.
+  ~RetireQueue();
+  RetireQueue(const RetireQueue &) = delete;
+  RetireQueue &operator=(const RetireQueue &) = delete;
+
+  // Calls `release` once everything that is on `stream` now is done, on a thread of its own with no context current and
+  // no lock held; in any case once, also where the device refuses or is lost. Never waits for the device. The stream
+  // has to live until then. Releases of one stream come in the order of the calls; one of another stream may wait for
+  // them.
+  void retire(CUstream stream, std::function<void()> release);
+
+  // False: something was still pending when the time was over. Not from a release.
+  bool drain(std::chrono::milliseconds timeout);
+  size_t pending() const; // releases that have not returned
+
+private:
+  class Private;
+  explicit RetireQueue(std::unique_ptr<Private> p);
+  const std::unique_ptr<Private> p_;
+};
+
+} // namespace gstzc::cuda
