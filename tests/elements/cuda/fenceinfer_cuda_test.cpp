@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// fenceinfer with frames that a CUDA device reads: the same tensors as the CPU makes, the same frames go on.
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <dlfcn.h>
+
+#include <gst/allocators/allocators.h>
+#include <gst/analytics/analytics.h>
+#include <gtest/gtest.h>
+
+#include "tests/elements/infer/fixture.h"
+#include "tests/elements/infer/pipeline.h"
+#include "tests/support/small_models.h"
+
+namespace gstzc::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+// The stand-in's own functions; null on a real driver.
+template <typename F> F *softcuda(const char *name) { return reinterpret_cast<F *>(dlsym(RTLD_DEFAULT, name)); }
+
+void *driverLibrary() {
+  static void *const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
+  return library;
+}
+
+using Tensors = std::vector<std::vector<float>>; // of each frame, its first tensor
+
+Tensors tensorsOf(const std::vector<GstBuffer *> &frames) {
+  Tensors all;
+  for (GstBuffer *frame : frames) {
+    GstTensorMeta *meta = gst_buffer_get_tensor_meta(frame);
+    std::vector<float> values;
+    if (meta != nullptr) {
+      GstMapInfo map;
+      gst_buffer_map(meta->tensors[0]->data, &map, GST_MAP_READ);
+      values.resize(map.size / sizeof(float));
+      std::memcpy(values.data(), map.data, map.size);
+      gst_buffer_unmap(meta->tensors[0]->data, &map);
+    }
+    all.push_back(std::move(values));
+  }
+  return all;
+}
+
+float largestDifference(const Tensors &a, const Tensors &b) {
+  if (a.size() != b.size() || a.empty()) return INFINITY;
+  float largest = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i].size() != b[i].size() || a[i].empty()) return INFINITY;
+    for (size_t k = 0; k < a[i].size(); ++k) largest = std::max(largest, std::abs(a[i][k] - b[i][k]));
+  }
+  return largest;
+}
+
+class OnCuda : public testing::Test {
+protected:
+  OnCuda() {
+    driverLibrary();
+    if (auto *reset = softcuda<void()>("softcuda_reset")) reset();
+  }
+  // What was still under way when an element stopped ends behind its back.
+  ~OnCuda() override {
+    if (auto *reset = softcuda<void()>("softcuda_reset")) reset();
+    auto *live = softcuda<uint64_t(const char *)>("softcuda_live");
+    for (int i = 0; i < 3000 && live != nullptr && live(nullptr) > 0; ++i) std::this_thread::sleep_for(10ms);
+    if (live != nullptr) {
+      EXPECT_EQ(live(nullptr), 0u) << "something keeps objects of the device";
+    }
+  }
+
+  // The picture itself comes out, 40x24 with padding at its sides or above.
+  std::string picture() {
+    copyOfThePicture(kOnnxFloat, {1, 3, 24, 40}).save(dir_.file("picture.onnx"));
+    return dir_.file("picture.onnx");
+  }
+  std::string infer(const std::string &properties = "", const std::string &file = "") {
+    return "fenceinfer name=infer model-file=" + (file.empty() ? picture() : file) +
+           " decoder=none output=tensor-meta resize-mode=letterbox mean=10,20,30 scale=0.02 " + properties;
+  }
+  static std::string source(const std::string &caps, int frames = 3) {
+    return "videotestsrc pattern=smpte num-buffers=" + std::to_string(frames) + " ! video/x-raw," + caps +
+           ",framerate=30/1 ! ";
+  }
+  static constexpr const char *kUpload = "dmabufupload memory=memfd ! ";
+  static constexpr const char *kImport = "dmabufupload memory=memfd ! dmabufcudaimport name=import ! ";
+
+  Tensors run(const std::string &line) {
+    Pipeline pipeline(line + " ! fakesink name=out");
+    pipeline.keep("out");
+    EXPECT_EQ(pipeline.run(), "") << line;
+    last_device_ = deviceOf(pipeline);
+    return tensorsOf(pipeline.kept());
+  }
+  static std::string deviceOf(Pipeline &pipeline) {
+    std::string name;
+    pipeline.withElement("infer", [&](GstElement *element) {
+      GstStructure *stats = nullptr;
+      g_object_get(element, "stats", &stats, nullptr);
+      if (const char *text = gst_structure_get_string(stats, "device")) name = text;
+      gst_structure_free(stats);
+    });
+    return name;
+  }
+
+  TempDir dir_;
+  std::string last_device_;
+};
+
+const char *const kCaps[] = {
+    "format=NV12,width=320,height=240",
+    "format=RGBA,width=320,height=240",
+    "format=I420,width=320,height=240",
+    "format=NV12,width=641,height=359",
+    "format=I420,width=641,height=359",
+    "format=P010_10LE,width=320,height=240",
+    "format=NV12,width=320,height=240,colorimetry=bt709,chroma-site=mpeg2",
+};
+
+TEST_F(OnCuda, ImportedFramesGiveTheCpusTensors) {
+  for (const char *caps : kCaps) {
+    SCOPED_TRACE(caps);
+    const Tensors cpu = run(source(caps) + infer());
+    EXPECT_EQ(last_device_, "cpu");
+    const Tensors cuda = run(source(caps) + kImport + infer());
+    EXPECT_EQ(last_device_.find("CUDA device 0"), 0u) << last_device_;
+    EXPECT_LE(largestDifference(cpu, cuda), 1e-6f);
+  }
+}
+
+TEST_F(OnCuda, DmaBufsThatTheElementImportsGiveThemToo) {
+  for (const char *caps : kCaps) {
+    SCOPED_TRACE(caps);
+    const Tensors cpu = run(source(caps) + kUpload + infer());
+    EXPECT_EQ(last_device_, "cpu");
+    const Tensors cuda = run(source(caps) + kUpload + infer("preprocess-device=cuda"));
+    EXPECT_EQ(last_device_.find("CUDA device 0"), 0u) << last_device_;
+    EXPECT_LE(largestDifference(cpu, cuda), 1e-6f);
+  }
+}
+
+TEST_F(OnCuda, TheSameDmaBufGoesOn) {
+  Pipeline pipeline(source("format=NV12,width=320,height=240") + "dmabufupload name=up memory=memfd ! " +
+                    infer("preprocess-device=cuda") + " ! fakesink name=out");
+  pipeline.keep("infer");
+  pipeline.keep("out");
+  ASSERT_EQ(pipeline.run(), "");
+  const auto kept = pipeline.kept();
+  ASSERT_EQ(kept.size(), 6u);
+  std::vector<GstMemory *> came, left;
+  for (GstBuffer *buffer : kept) {
+    EXPECT_TRUE(gst_is_dmabuf_memory(gst_buffer_peek_memory(buffer, 0)));
+    (gst_buffer_get_tensor_meta(buffer) != nullptr ? left : came).push_back(gst_buffer_peek_memory(buffer, 0));
+  }
+  EXPECT_EQ(came, left);
+  EXPECT_EQ(pipeline.stat("infer", "copies"), 0u);
+}
+
+TEST_F(OnCuda, OnlyTheTensorCrossesToTheHost) {
+  auto *calls = softcuda<uint64_t(const char *)>("softcuda_calls");
+  if (calls == nullptr) GTEST_SKIP() << "counts are the stand-in's";
+  constexpr int kFrames = 20;
+  const auto down = [&] {
+    return calls("cuMemcpyDtoHAsync_v2") + calls("cuMemcpyDtoH_v2") + calls("cuMemcpy2DAsync_v2") +
+           calls("cuMemcpy2D_v2");
+  };
+  // what the import does to check its content is in both
+  run(source("format=NV12,width=320,height=240", kFrames) + kImport + "identity ! fenceinfer name=infer model-file=" +
+      picture() + " decoder=none output=tensor-meta inference-interval=1000");
+  const uint64_t without = down();
+  softcuda<void()>("softcuda_reset")();
+  run(source("format=NV12,width=320,height=240", kFrames) + kImport + infer());
+  EXPECT_EQ(down() - without, kFrames - 1u) << "one tensor a frame; the first frame was looked at before, too";
+}
+
+TEST_F(OnCuda, AllFramesOfALongStreamLeaveInOrder) {
+  Pipeline pipeline(source("format=NV12,width=64,height=48", 300) + kImport + infer("max-in-flight=8") +
+                    " ! fakesink name=out");
+  pipeline.keep("out");
+  ASSERT_EQ(pipeline.run(), "");
+  const auto kept = pipeline.kept();
+  ASSERT_EQ(kept.size(), 300u);
+  for (size_t i = 1; i < kept.size(); ++i) ASSERT_GT(GST_BUFFER_PTS(kept[i]), GST_BUFFER_PTS(kept[i - 1]));
+  EXPECT_EQ(pipeline.stat("infer", "inferred"), 300u);
+}
+
+TEST_F(OnCuda, BatchesGatherTheTensors) {
+  copyOfThePicture(kOnnxFloat, {OnnxDim("batch"), 3, 24, 40}).save(dir_.file("open.onnx"));
+  const std::string caps = "format=NV12,width=320,height=240", file = dir_.file("open.onnx");
+  const Tensors cpu = run(source(caps, 8) + infer("", file));
+  const Tensors cuda = run(source(caps, 8) + kImport + infer("batch-size=4 batch-timeout=1000 workers=1", file));
+  EXPECT_LE(largestDifference(cpu, cuda), 1e-6f);
+}
+
+TEST_F(OnCuda, ObjectsAreCutOutOnTheDevice) {
+  const std::string places = dir_.file("places.onnx");
+  placedObjects(64, {{0.1f, 0.1f, 0.6f, 0.5f, 0}, {0.3f, 0.5f, 0.9f, 0.95f, 0}}).save(places);
+  colourClassifier({1, 3, 16, 16}).save(dir_.file("colours.onnx"));
+  const auto line = [&](const std::string &between) {
+    return source("format=NV12,width=320,height=240") + between + "fenceinfer name=first model-file=" + places +
+           " ! fenceinfer name=infer model-file=" + dir_.file("colours.onnx") +
+           " inference-region=objects decoder=classification mean=0 scale=0.003 threshold=0";
+  };
+  const auto scores = [&](const std::string &text) {
+    Pipeline pipeline(text + " ! fakesink name=out");
+    pipeline.keep("out");
+    EXPECT_EQ(pipeline.run(), "");
+    std::vector<float> all;
+    for (GstBuffer *buffer : pipeline.kept()) {
+      GstAnalyticsRelationMeta *meta = gst_buffer_get_analytics_relation_meta(buffer);
+      gpointer state = nullptr;
+      GstAnalyticsClsMtd mtd;
+      while (gst_analytics_relation_meta_iterate(meta, &state, gst_analytics_cls_mtd_get_mtd_type(), &mtd))
+        for (gsize i = 0; i < gst_analytics_cls_mtd_get_length(&mtd); ++i)
+          all.push_back(gst_analytics_cls_mtd_get_level(&mtd, i));
+    }
+    return all;
+  };
+  const auto cpu = scores(line("")), cuda = scores(line(kImport));
+  ASSERT_EQ(cpu.size(), cuda.size());
+  EXPECT_GE(cpu.size(), 6u);
+  for (size_t i = 0; i < cpu.size(); ++i) EXPECT_NEAR(cpu[i], cuda[i], 1e-5f);
+}
+
+// GStreamer's own elements: the frames carry no event of ours, only a stream.
+TEST_F(OnCuda, FramesOfStockElementsAreReadBehindTheirStream) {
+  GstElementFactory *factory = gst_element_factory_find("cudaupload");
+  if (factory == nullptr) GTEST_SKIP() << "no cudaupload";
+  gst_object_unref(factory);
+  if (auto *delay = softcuda<void(unsigned)>("softcuda_set_delay_us")) delay(2000);
+  for (const char *caps : {"format=NV12,width=320,height=240", "format=I420,width=641,height=359"}) {
+    const Tensors cpu = run(source(caps) + infer());
+    const Tensors cuda = run(source(caps) + "cudaupload ! video/x-raw(memory:CUDAMemory) ! " + infer());
+    EXPECT_EQ(last_device_.find("CUDA device 0"), 0u) << last_device_;
+    EXPECT_LE(largestDifference(cpu, cuda), 1e-6f) << caps;
+  }
+}
+
+TEST_F(OnCuda, SlowDevicesChangeNothing) {
+  auto *delay = softcuda<void(unsigned)>("softcuda_set_delay_us");
+  if (delay == nullptr) GTEST_SKIP() << "the stand-in's";
+  const Tensors cpu = run(source("format=NV12,width=320,height=240", 8) + infer());
+  delay(2000);
+  const Tensors cuda = run(source("format=NV12,width=320,height=240", 8) + kImport + infer());
+  EXPECT_LE(largestDifference(cpu, cuda), 1e-6f);
+}
+
+// --- what can go wrong
+
+TEST_F(OnCuda, ADeviceThatRefusesIsOneErrorThatNamesIt) {
+  auto *fail = softcuda<void(const char *, unsigned, int)>("softcuda_fail");
+  if (fail == nullptr) GTEST_SKIP() << "faults are the stand-in's";
+  constexpr int kLaunchFailed = 719;
+  for (const char *function : {"cuLaunchKernel", "cuMemcpyDtoHAsync_v2", "cuModuleLoadData"}) {
+    SCOPED_TRACE(function);
+    Pipeline pipeline(source("format=NV12,width=320,height=240", 50) + kUpload + infer("preprocess-device=cuda") +
+                      " ! fakesink");
+    fail(function, 0, kLaunchFailed);
+    const std::string error = pipeline.run();
+    EXPECT_NE(error.find("CUDA device 0"), std::string::npos) << error;
+    softcuda<void()>("softcuda_reset")();
+    GstMessage *second = pipeline.next(GST_MESSAGE_ERROR);
+    if (second != nullptr) { // upstream's word on the flow is no second explanation
+      EXPECT_NE(g_strcmp0(GST_OBJECT_NAME(GST_MESSAGE_SRC(second)), "infer"), 0);
+      gst_message_unref(second);
+    }
+  }
+}
+
+TEST_F(OnCuda, FlushesAndStopsWhileTheDeviceIsSlow) {
+  if (auto *delay = softcuda<void(unsigned)>("softcuda_set_delay_us")) delay(5000);
+  Pipeline pipeline("videotestsrc is-live=false ! video/x-raw,format=NV12,width=64,height=48,framerate=30/1 ! " +
+                    std::string(kImport) + infer() + " ! fakesink name=out sync=false");
+  pipeline.play();
+  for (int i = 0; i < 10; ++i) {
+    std::this_thread::sleep_for(20ms);
+    EXPECT_TRUE(gst_element_seek_simple(pipeline.element(), GST_FORMAT_TIME, GST_SEEK_FLAG_FLUSH, 0));
+  }
+  EXPECT_EQ(pipeline.next(GST_MESSAGE_ERROR), nullptr);
+  EXPECT_EQ(gst_element_set_state(pipeline.element(), GST_STATE_NULL), GST_STATE_CHANGE_SUCCESS);
+}
+
+TEST_F(OnCuda, AnotherModelTakesOver) {
+  colourClassifier({1, 3, 16, 16}).save(dir_.file("other.onnx"));
+  Pipeline pipeline("videotestsrc ! video/x-raw,format=NV12,width=64,height=48,framerate=30/1 ! " +
+                    std::string(kImport) + infer() + " ! fakesink name=out");
+  pipeline.play();
+  GstMessage *prerolled = pipeline.next(GST_MESSAGE_ASYNC_DONE, 30 * GST_SECOND);
+  ASSERT_NE(prerolled, nullptr);
+  gst_message_unref(prerolled);
+  pipeline.withElement("infer", [&](GstElement *element) {
+    g_object_set(element, "model-file", dir_.file("other.onnx").c_str(), nullptr);
+  });
+  GstMessage *told =
+      pipeline.next(static_cast<GstMessageType>(GST_MESSAGE_ELEMENT | GST_MESSAGE_ERROR), 30 * GST_SECOND);
+  while (told != nullptr && GST_MESSAGE_TYPE(told) == GST_MESSAGE_ELEMENT &&
+         !gst_message_has_name(told, "fenceinfer-model")) {
+    gst_message_unref(told);
+    told = pipeline.next(static_cast<GstMessageType>(GST_MESSAGE_ELEMENT | GST_MESSAGE_ERROR), 30 * GST_SECOND);
+  }
+  ASSERT_NE(told, nullptr);
+  gboolean success = FALSE;
+  ASSERT_TRUE(gst_structure_get_boolean(gst_message_get_structure(told), "success", &success));
+  EXPECT_TRUE(success);
+  gst_message_unref(told);
+  EXPECT_EQ(pipeline.next(GST_MESSAGE_ERROR), nullptr);
+}
+
+} // namespace
+} // namespace gstzc::test
