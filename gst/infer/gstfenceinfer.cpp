@@ -4,7 +4,8 @@
  * @title: fenceinfer
  *
  * Runs an ONNX model on each frame where it lies and passes the same frame on, with what the model found as
- * GstAnalyticsRelationMeta. Frames are read in dma-bufs (linear) and in system memory; none is copied or converted.
+ * GstAnalyticsRelationMeta. Frames are read in dma-bufs (linear) and in system memory, and by a CUDA device in its own
+ * memory; none is copied or converted.
  * The thread that delivers frames only queues them; worker threads run the model on several at a time or on batches,
  * and a task of the source pad pushes the frames in order. None of them sleeps for the fences of a frame: a frame
  * whose producer is not done waits in the queue, at most `fence-timeout`, and `on-fence-error` says what happens to
@@ -28,6 +29,8 @@
 
 #include <gst/video/video.h>
 
+#include "gst/infer/device/tensor_device.h"
+#include "gst/infer/element/device_choice.h"
 #include "gst/infer/element/settings.h"
 #include "gst/infer/element/tensor_layout.h"
 #include "gst/infer/model/model.h"
@@ -64,15 +67,17 @@ struct State {
   std::mutex task_mutex;
 
   std::mutex model_mutex;
-  std::shared_ptr<ModelRunner> runner; // from PAUSED on; under model_mutex
-  guint64 runs = 0;                    // counts the times a model was there; under model_mutex
-  guint64 loads = 0;                   // counts the models asked for: the last one wins; under model_mutex
+  std::shared_ptr<ModelRunner> runner;  // from PAUSED on; under model_mutex
+  guint64 runs = 0;                     // counts the times a model was there; under model_mutex
+  guint64 loads = 0;                    // counts the models asked for: the last one wins; under model_mutex
+  std::shared_ptr<TensorDevice> device; // made when the first frames need it, for this run; under model_mutex
 
   std::shared_ptr<MappingCache> mappings; // while a model is loaded, so that other caps find them too
 
   SkipPolicy skip;
   // the streaming thread's, or anybody's while it is stopped
   std::optional<FrameCaps> caps;
+  std::shared_ptr<TensorDevice> reader;    // of frames with these caps; null: the CPU
   std::shared_ptr<const FrameSetup> setup; // for these caps
   GstSegment segment;
 
@@ -135,11 +140,21 @@ static std::shared_ptr<ModelRunner> runner_of(GstFenceInfer *self) {
 
 // --- results
 
+static std::shared_ptr<TensorDevice> device_of(GstFenceInfer *self) {
+  std::lock_guard lock(self->state->model_mutex);
+  return self->state->device;
+}
+
 static GstStructure *stats_structure(GstFenceInfer *self) {
   State *s = self->state;
+  const auto device = device_of(self);
   std::lock_guard lock(s->stats_mutex);
   s->stats.queue_depth = s->queue->inFlight();
   Stats stats = s->stats;
+  if (device != nullptr) {
+    stats.copies += device->copies();
+    stats.bytes_copied += device->bytesCopied();
+  }
   stats.dropped += s->queue->droppedByPolicy() - s->dropped_before;
   return stats.structure();
 }
@@ -295,10 +310,11 @@ static GstBuffer *pass_skipped(GstFenceInfer *self, GstBuffer *buffer, const Set
 
 // The frame's work is done. Takes the buffer; the one that is to leave, or null where it is not to (then `flow` says
 // why).
-static GstBuffer *finish_job(GstFenceInfer *self, GstBuffer *buffer, FrameJob &job, const FrameQueue::FenceEnd &fence,
+static GstBuffer *finish_job(GstFenceInfer *self, GstBuffer *buffer, FrameJob &job, FrameQueue::FenceEnd fence,
                              const Settings &settings, guint64 frame, GstFlowReturn *flow) {
   State *s = self->state;
   const FenceVerdict &verdict = job.verdict();
+  if (const auto &failed = job.failedOnDevice(); failed) fence.result = *failed;
   report_fence(self, frame, fence, verdict);
   switch (verdict.fate) {
   case FrameFate::Use: break;
@@ -490,7 +506,7 @@ static std::shared_ptr<const FrameSetup> setup_of(GstFenceInfer *self, const Mod
   if (s->setup && s->setup->model == model) return s->setup;
   s->setup.reset();
   use_batch(self, *model);
-  auto setup = FrameSetup::create(std::move(model), *s->caps);
+  auto setup = FrameSetup::create(std::move(model), *s->caps, s->reader);
   if (!setup)
     post_error_once(self, GST_STREAM_ERROR, GST_STREAM_ERROR_FORMAT, setup.error());
   else
@@ -498,14 +514,36 @@ static std::shared_ptr<const FrameSetup> setup_of(GstFenceInfer *self, const Mod
   return s->setup;
 }
 
+// Of this run; made where there is none yet.
+static Result<std::shared_ptr<TensorDevice>> ensure_device(GstFenceInfer *self) {
+  State *s = self->state;
+  if (auto device = device_of(self)) return device;
+  auto made = makeTensorDevice(kCudaDevice, GST_ELEMENT_CAST(self)); // asks neighbours: not with a lock held
+  if (!made) return made;
+  std::lock_guard lock(s->model_mutex);
+  if (s->device == nullptr) s->device = made.take();
+  return s->device;
+}
+
 static bool use_caps(GstFenceInfer *self, const GstCaps *caps) {
   State *s = self->state;
   s->setup.reset();
+  s->reader.reset();
   s->caps.reset();
   auto parsed = parseFrameCaps(caps);
   if (!parsed) {
     post_error_once(self, GST_STREAM_ERROR, GST_STREAM_ERROR_FORMAT, parsed.error());
     return false;
+  }
+  if (readByDevice(*parsed, settings_of(self).preprocess_device)) {
+    auto device = ensure_device(self);
+    if (!device) {
+      Error error = device.error();
+      error.what = "frames that a CUDA device has to read: " + error.what;
+      post_error_once(self, GST_LIBRARY_ERROR, GST_LIBRARY_ERROR_INIT, error);
+      return false;
+    }
+    s->reader = device.take();
   }
   s->caps = parsed.take();
   const GstVideoInfo &info = s->caps->info;
@@ -516,6 +554,7 @@ static bool use_caps(GstFenceInfer *self, const GstCaps *caps) {
                       ? gst_util_uint64_scale_int(GST_SECOND, GST_VIDEO_INFO_FPS_D(&info), GST_VIDEO_INFO_FPS_N(&info))
                       : 0;
     grown = s->latencyHasGrown();
+    s->stats.device = s->reader ? s->reader->name() : "cpu";
   }
   if (grown) post_latency(self);
   const auto runner = runner_of(self);
@@ -548,7 +587,9 @@ static GstFlowReturn gst_fence_infer_chain(GstPad *pad, GstObject *parent, GstBu
   s->queue->setWhenFull(settings.drop_policy);
   FrameTask task;
   task.look = runner && look_at(self, buffer, settings);
-  auto fences = frameFences(buffer, Access::Read);
+  WaitsElsewhere on_device;
+  if (s->reader) on_device = [s](GstZcDeviceEvent *event) { return s->reader->waitsFor(event); };
+  auto fences = frameFences(buffer, Access::Read, on_device);
   if (!task.look && fences && fences->none()) return s->queue->pushBuffer(buffer);
   if (task.look) {
     task.setup = setup_of(self, *runner);
@@ -614,9 +655,23 @@ static gboolean gst_fence_infer_sink_event(GstPad *pad, GstObject *parent, GstEv
   return flow == GST_FLOW_OK;
 }
 
+// Without the plugin that reads device memory, who can deliver other memory is asked for that; who cannot is told why
+// it does not work when its caps come.
+static void leave_out_unreadable(GstFenceInfer *self, GstQuery *query) {
+  if (haveTensorDevice(kCudaDevice) || !gst_pad_is_linked(self->sinkpad)) return;
+  GstCaps *possible = nullptr;
+  gst_query_parse_caps_result(query, &possible);
+  GstCaps *rest = withoutDeviceMemory(possible);
+  GstCaps *upstream = gst_pad_peer_query_caps(self->sinkpad, rest);
+  if (upstream != nullptr && !gst_caps_is_empty(upstream)) gst_query_set_caps_result(query, rest);
+  gst_clear_caps(&upstream);
+  gst_caps_unref(rest);
+}
+
 // Downstream's caps that we can read, with those of the model's tensor before them where they are asked for.
 static gboolean answer_caps(GstFenceInfer *self, GstQuery *query) {
   if (!gst_pad_proxy_query_caps(self->sinkpad, query)) return FALSE;
+  leave_out_unreadable(self, query);
   const Layout layout = settings_of(self).layout;
   const auto runner = runner_of(self);
   if (!runner || layout == Layout::Frame || (layout == Layout::Auto && !endsUnseen(self->srcpad))) return TRUE;
@@ -765,6 +820,16 @@ static bool load_model(GstFenceInfer *self) {
       GST_ELEMENT_ERROR(self, LIBRARY, SETTINGS, ("%s", text.c_str()), (nullptr));
     return false;
   }
+  std::shared_ptr<TensorDevice> device;
+  if (settings.preprocess_device == PreprocessDevice::Cuda) {
+    auto made = makeTensorDevice(kCudaDevice, GST_ELEMENT_CAST(self));
+    if (!made) {
+      const std::string text = valid("preprocess-device=cuda: " + made.error().message());
+      GST_ELEMENT_ERROR(self, LIBRARY, INIT, ("%s", text.c_str()), (nullptr));
+      return false;
+    }
+    device = made.take();
+  }
   auto acquired = acquireRunner(settings.model_instance_id, *options, runnerOptions(settings));
   if (acquired.runner == nullptr) {
     post_load_error(self, acquired.failure);
@@ -775,6 +840,7 @@ static bool load_model(GstFenceInfer *self) {
   {
     std::lock_guard lock(s->model_mutex);
     s->runner = std::move(acquired.runner);
+    s->device = std::move(device);
   }
   if (settings_of(self).model_file != settings.model_file) request_swap(self); // it was set meanwhile
 
@@ -785,6 +851,7 @@ static bool load_model(GstFenceInfer *self) {
   s->stats_posted = g_get_monotonic_time();
   s->last.reset();
   s->caps.reset();
+  s->reader.reset();
   s->setup.reset();
   s->skip.reset();
   gst_segment_init(&s->segment, GST_FORMAT_UNDEFINED);
@@ -802,16 +869,24 @@ static bool load_model(GstFenceInfer *self) {
 static void unload_model(GstFenceInfer *self) {
   State *s = self->state;
   std::shared_ptr<ModelRunner> runner;
+  std::shared_ptr<TensorDevice> device;
   {
     std::lock_guard lock(s->model_mutex);
     runner.swap(s->runner);
+    device.swap(s->device);
     ++s->runs; // what is still being loaded comes too late
   }
+  if (device != nullptr) {
+    std::lock_guard lock(s->stats_mutex);
+    s->stats.copies += device->copies();
+    s->stats.bytes_copied += device->bytesCopied();
+  }
+  s->reader.reset();
   s->setup.reset();
   s->last.reset();
   s->last_setup.reset();
   s->mappings.reset();
-} // the runner ends here, if nobody shares it
+} // the runner ends here, if nobody shares it, and the device
 
 // --- another model while frames flow
 
@@ -839,7 +914,8 @@ static std::string unfit(GstFenceInfer *self, const std::shared_ptr<const Model>
   auto parsed = parseFrameCaps(caps);
   gst_caps_unref(caps);
   if (!parsed) return parsed.error().message();
-  auto setup = FrameSetup::create(model, *parsed);
+  const auto device = readByDevice(*parsed, settings_of(self).preprocess_device) ? device_of(self) : nullptr;
+  auto setup = FrameSetup::create(model, *parsed, device);
   return setup ? std::string() : setup.error().message();
 }
 
@@ -937,7 +1013,7 @@ static void gst_fence_infer_get_property(GObject *object, guint id, GValue *valu
 
 // --- type
 
-// The three notations, dma-bufs first: DMA_DRM (linear), DMABuf with a plain format, system memory.
+// Dma-bufs first, in both notations: DMA_DRM (linear), DMABuf with a plain format; memory of CUDA; system memory.
 static GstCaps *template_caps() {
   std::string formats, drm_formats;
   for (const GstVideoFormat format : readableFormats()) {
@@ -947,8 +1023,9 @@ static GstCaps *template_caps() {
   }
   const std::string size = ", width=[ 1, 32767 ], height=[ 1, 32767 ]"; // what parseFrameCaps() takes
   const std::string text = "video/x-raw(memory:DMABuf), format=DMA_DRM, drm-format={ " + drm_formats + " }" + size +
-                           "; video/x-raw(memory:DMABuf), format={ " + formats + " }" + size +
-                           "; video/x-raw, format={ " + formats + " }" + size;
+                           "; video/x-raw(memory:DMABuf), format={ " + formats + " }" + size + "; video/x-raw(" +
+                           kCudaFeature + "), format={ " + formats + " }" + size + "; video/x-raw, format={ " +
+                           formats + " }" + size;
   return gst_caps_from_string(text.c_str());
 }
 

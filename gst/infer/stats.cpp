@@ -72,6 +72,7 @@ GstStructure *Stats::structure() const {
   set(s, "mappings-made", mappings.imports);
   set(s, "mapping-hits", mappings.hits);
   set(s, "mappings", mappings.entries);
+  gst_structure_set(s, "device", G_TYPE_STRING, device.c_str(), nullptr);
   return s;
 }
 

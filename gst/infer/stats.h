@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <string>
 
 #include <gst/gst.h>
 
@@ -32,6 +33,7 @@ struct Stats {
   Durations post;       // of a picture: decoding
   Durations fence_wait;
   ImportCache::Counters mappings; // of the process, as of the last frame
+  std::string device = "cpu";     // that reads the frames
 
   // Of a frame that came out of the queue. One whose wait a flush ended counts nowhere here.
   void add(const FrameQueue::FenceEnd &end);
@@ -39,8 +41,8 @@ struct Stats {
   void addRun(std::chrono::nanoseconds waited, std::chrono::nanoseconds filled, std::chrono::nanoseconds ran,
               int batch);
 
-  // "stats": counts and microseconds, all guint64 but `batch-size-mean` (double, 0 without a run). For each duration D:
-  // `D-us`, the sum, and `D-p50-us`, `D-p95-us`, `D-p99-us` of the newest.
+  // "stats": counts and microseconds, all guint64 but `batch-size-mean` (double, 0 without a run) and `device`. For
+  // each duration D: `D-us`, the sum, and `D-p50-us`, `D-p95-us`, `D-p99-us` of the newest.
   GstStructure *structure() const;
 };
 

@@ -28,6 +28,16 @@ GType layoutType() {
   return type;
 }
 
+GType preprocessDeviceType() {
+  using D = PreprocessDevice;
+  static const GEnumValue values[] = {entry(D::Auto, "CUDA for frames in its memory, the CPU for all others", "auto"),
+                                      entry(D::Cpu, "The same: the CPU does not look into CUDA memory", "cpu"),
+                                      entry(D::Cuda, "CUDA, which imports dma-bufs; they go on as they are", "cuda"),
+                                      kEnd};
+  static const GType type = g_enum_register_static("GstFenceInferPreprocessDevice", values);
+  return type;
+}
+
 GType resizeType() {
   static const GEnumValue values[] = {
       {-1, "As the model says, or as its family is trained", "auto"},
@@ -212,6 +222,8 @@ std::vector<Property> makeProperties() {
            "Frames that are not looked at carry the results of the last one that was, marked as not fresh", kPlaying),
       flag(&S::qos, "qos", "QoS", "Frames that a sink reports to be late already are not looked at", kPlaying),
       choice(&S::layout, layoutType(), "layout", "Layout", "What upstream is asked for", kReady),
+      choice(&S::preprocess_device, preprocessDeviceType(), "preprocess-device", "Preprocessing device",
+             "What makes tensors of frames", kReady),
       integer(&S::input_width, "input-width", "Input width",
               "Width of the model's picture where the model leaves it open; 0: what the model says", 0, kMaxPictureSide,
               kPlaying),
@@ -315,8 +327,8 @@ bool getSetting(const Settings &settings, guint id, GValue *value) {
 guint modelFileId() { return 1; }
 
 std::vector<GType> settingTypes() {
-  return {layoutType(), resizeType(), scalingType(), channelOrderType(),        dropPolicyType(),
-          regionType(), outputType(), decoderType(), GST_TYPE_ZC_ON_FENCE_ERROR};
+  return {layoutType(),     preprocessDeviceType(), resizeType(), scalingType(), channelOrderType(),
+          dropPolicyType(), regionType(),           outputType(), decoderType(), GST_TYPE_ZC_ON_FENCE_ERROR};
 }
 
 Result<ModelOptions> modelOptions(const Settings &s) {

@@ -27,6 +27,13 @@ enum class Layout {
   Model, // frames that are the model's tensor, if upstream can
 };
 
+// What reads the frames' pixels.
+enum class PreprocessDevice {
+  Auto, // CUDA where the frames are in its memory, else the CPU
+  Cpu,  // the same
+  Cuda, // CUDA, dma-bufs too
+};
+
 enum class OutputKind { RelationMeta, TensorMeta, Both };
 enum class InferenceRegion { Frame, Objects };
 enum class Choice { Auto, First, Second }; // of a property that the model may answer for itself
@@ -55,6 +62,7 @@ struct Settings {
   bool qos = true;
   // the picture
   Layout layout = Layout::Auto;
+  PreprocessDevice preprocess_device = PreprocessDevice::Auto;
   int input_width = 0, input_height = 0;
   int resize = -1, scaling = -1; // ResizeMode, Scaling; -1: the model's
   Choice channel_order = Choice::Auto;

@@ -116,6 +116,8 @@ public:
   virtual std::string provider() const { return "cpu"; } // that runs it, as EngineOptions::provider names it
   // What the exporter of the model's file wrote into it under keys of its own (ONNX: metadata_props), as it is there.
   virtual std::map<std::string, std::string> metadata() const { return {}; }
+  // The ordinal of the CUDA device whose memory run() takes, beside the host's; in the device's primary context.
+  virtual std::optional<int> cudaDevice() const { return {}; }
   virtual const std::vector<TensorInfo> &inputs() const = 0;
   virtual const std::vector<TensorInfo> &outputs() const = 0;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "gst/infer/engine/onnx_engine.h"
 
+#include <algorithm>
 #include <cerrno>
 
 #include <fcntl.h>
@@ -11,6 +12,7 @@
 #include "gstzc-config.h"
 
 #if GSTZC_HAVE_ONNXRUNTIME
+#include "gst/infer/engine/onnx_binding.h"
 #include "gst/infer/engine/onnx_session.h"
 #include "gst/infer/engine/onnx_tensors.h"
 #endif
@@ -44,8 +46,9 @@ LoadResult checkFile(const std::string &path) {
 
 class OnnxEngine : public Engine {
 public:
-  OnnxEngine(const OnnxRuntime &runtime, std::string path, SessionResult made)
-      : rt_(runtime), path_(std::move(path)), session_(std::move(made.session)), provider_(std::move(made.provider)) {}
+  OnnxEngine(const OnnxRuntime &runtime, std::string path, SessionResult made, const EngineOptions &options)
+      : rt_(runtime), path_(std::move(path)), session_(std::move(made.session)), provider_(std::move(made.provider)),
+        cuda_device_(cudaDeviceOf(provider_, options.provider_options)) {}
 
   // What the session tells of the model.
   Status read() {
@@ -53,6 +56,12 @@ public:
     if (auto *s = rt_.api->CreateCpuMemoryInfo(OrtArenaAllocator, OrtMemTypeDefault, &host))
       return rt_.error(s, "describing host memory");
     host_ = own(host, rt_.api->ReleaseMemoryInfo);
+    if (cuda_device_) {
+      OrtMemoryInfo *cuda = nullptr;
+      if (auto *s = rt_.api->CreateMemoryInfo("Cuda", OrtDeviceAllocator, *cuda_device_, OrtMemTypeDefault, &cuda))
+        return rt_.error(s, "describing memory of CUDA device " + std::to_string(*cuda_device_));
+      cuda_ = own(cuda, rt_.api->ReleaseMemoryInfo);
+    }
     auto inputs = readTensors(rt_, session_.get(), true);
     if (!inputs) return inputs.error();
     auto outputs = readTensors(rt_, session_.get(), false);
@@ -69,6 +78,7 @@ public:
 
   std::string name() const override { return "ONNX Runtime " + rt_.version; }
   std::string provider() const override { return provider_; }
+  std::optional<int> cudaDevice() const override { return cuda_device_; }
   std::map<std::string, std::string> metadata() const override { return metadata_; }
   const std::vector<TensorInfo> &inputs() const override { return inputs_; }
   const std::vector<TensorInfo> &outputs() const override { return outputs_; }
@@ -82,12 +92,15 @@ public:
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (auto fits = check(inputs_[i], inputs[i]); !fits) return fits.error();
       const TensorView &view = inputs[i];
-      if (auto *s = rt_.api->CreateTensorWithDataAsOrtValue(host_.get(), view.data, view.bytes, view.dims.data(),
+      const OrtMemoryInfo *place = view.space == MemorySpace::Device ? cuda_.get() : host_.get();
+      if (auto *s = rt_.api->CreateTensorWithDataAsOrtValue(place, view.data, view.bytes, view.dims.data(),
                                                             view.dims.size(), onnxType(view.type), &fed.items[i]))
         return rt_.error(s, "wrapping input " + inputs_[i].describe() + " of the model " + path_);
     }
     auto values = std::make_shared<Values>(rt_.api, outputs_.size());
-    if (auto ran = runOn(fed, *values, cancel); !ran) {
+    const bool on_device = std::any_of(inputs.begin(), inputs.end(),
+                                       [](const TensorView &view) { return view.space == MemorySpace::Device; });
+    if (auto ran = runOn(fed, on_device, *values, cancel); !ran) {
       Error error = ran.error();
       if (cancel.cancelled()) error.code = ECANCELED;
       for (size_t i = 0; i < inputs.size(); ++i)
@@ -128,7 +141,7 @@ private:
     const auto refused = [&](const std::string &why) {
       return Error{"input " + info.describe() + " of the model " + path_ + " was given " + why, 0, ""};
     };
-    if (view.space != MemorySpace::Host)
+    if (view.space != MemorySpace::Host && !cuda_device_)
       return refused(given(view) + " in device memory, which " + provider_ + " does not read here");
     bool fits = view.type == info.type && view.type != TensorType::Other && view.dims.size() == info.dims.size();
     for (size_t i = 0; fits && i < info.dims.size(); ++i) fits = info.dims[i] < 0 || info.dims[i] == view.dims[i];
@@ -140,7 +153,7 @@ private:
     return Nothing{};
   }
 
-  Status runOn(const Values &fed, Values &values, Cancellation &cancel) {
+  Status runOn(const Values &fed, bool on_device, Values &values, Cancellation &cancel) {
     OrtRunOptions *raw = nullptr;
     if (auto *s = rt_.api->CreateRunOptions(&raw)) return rt_.error(s, "creating run options");
     const auto options = own(raw, rt_.api->ReleaseRunOptions); // outlives the hook, which is called in another thread
@@ -149,8 +162,10 @@ private:
       const Cancellation::Hook hook(cancel, [this, raw] {
         if (auto *s = rt_.api->RunOptionsSetTerminate(raw)) rt_.api->ReleaseStatus(s);
       });
-      status = rt_.api->Run(session_.get(), raw, input_names_.data(), fed.items.data(), fed.items.size(),
-                            output_names_.data(), output_names_.size(), values.items.data());
+      status = on_device ? runBound(*rt_.api, session_.get(), raw, {input_names_, fed.items}, output_names_,
+                                    host_.get(), values.items)
+                         : rt_.api->Run(session_.get(), raw, input_names_.data(), fed.items.data(), fed.items.size(),
+                                        output_names_.data(), output_names_.size(), values.items.data());
     }
     if (status != nullptr) return rt_.error(status, "running the model " + path_);
     return Nothing{};
@@ -160,7 +175,8 @@ private:
   const std::string path_;
   const OrtPtr<OrtSession> session_;
   const std::string provider_;
-  OrtPtr<OrtMemoryInfo> host_;
+  const std::optional<int> cuda_device_;
+  OrtPtr<OrtMemoryInfo> host_, cuda_;
   std::vector<TensorInfo> inputs_;
   std::vector<TensorInfo> outputs_;
   std::vector<const char *> input_names_, output_names_; // those of the infos
@@ -178,7 +194,7 @@ LoadResult loadOnnxEngine(const std::string &path, const EngineOptions &options)
   if (!runtime) return {nullptr, {LoadFailure::NoLibrary, runtime.error()}};
   SessionResult made = createSession(**runtime, path, options);
   if (made.session == nullptr) return {nullptr, std::move(made.failure)};
-  auto engine = std::make_unique<OnnxEngine>(**runtime, path, std::move(made));
+  auto engine = std::make_unique<OnnxEngine>(**runtime, path, std::move(made), options);
   if (auto read = engine->read(); !read) {
     Error error = read.error();
     error.what = "the model " + path + ": " + error.what;

@@ -35,7 +35,7 @@ struct PictureResult {
 struct FrameResult {
   std::vector<PictureResult> pictures;
   std::chrono::nanoseconds took{0};     // from its arrival until all was found
-  guint64 copies = 0, bytes_copied = 0; // of pixels that were the tensor and only had to be moved into a batch
+  guint64 copies = 0, bytes_copied = 0; // of tensors that only had to be moved into a batch
 };
 
 // What is to be done with a frame; the same for many.
@@ -51,7 +51,9 @@ struct FrameTask {
   std::chrono::milliseconds fence_timeout{0};
 };
 
-// The frame's work in the queue. It holds the buffer until it is done; the pictures it makes of the frame hold it.
+// The frame's work in the queue. It holds the buffer until it is done; the pictures it makes of the frame hold it. What
+// a device is asked to make of the frame does not: the device holds the buffer itself until it has read it, and what
+// comes of it is forgotten if the frame has left meanwhile.
 class FrameJob : public FrameQueue::Work, public std::enable_shared_from_this<FrameJob> {
 public:
   FrameJob(GstBuffer *buffer, FrameTask task, std::shared_ptr<FrameQueue> queue, std::weak_ptr<ModelRunner> runner);
@@ -67,11 +69,22 @@ public:
   // For whoever takes the frame out of the queue, once: how its fences were judged, and where that was Use, what was
   // found, or the error that is in the way. Code ECANCELED: the run was ended.
   const FenceVerdict &verdict() const { return verdict_; }
+  // How a fence ended that the device waited for, if it failed.
+  const std::optional<FenceResult> &failedOnDevice() const { return failed_on_device_; }
   Result<FrameResult> takeResult();
   const FrameTask &task() const { return task_; }
 
 private:
   class RegionPicture;
+  struct UnrefEvent {
+    void operator()(GstZcDeviceEvent *event) const { gst_zc_device_event_unref(event); }
+  };
+  using EventRef = std::unique_ptr<GstZcDeviceEvent, UnrefEvent>;
+  struct DeviceTensor { // that a device has made of a picture
+    std::shared_ptr<void> memory;
+    MemorySpace space = MemorySpace::Host;
+    std::chrono::nanoseconds took{0};
+  };
   enum class State { Waiting, Working, GivenUp, Done };
   struct Target {
     std::optional<guint> object;
@@ -79,6 +92,13 @@ private:
   };
 
   bool wanted(unsigned round) const { return round == round_ && state_ != State::GivenUp; }
+  bool begin(unsigned round);
+  void submit(ModelRunner &runner, std::shared_ptr<Picture> picture);
+  static std::vector<EventRef> waitsOf(const TensorDevice &device, GstBuffer *buffer);
+  void fillOnDevice(unsigned round, size_t index);
+  void filledOnDevice(unsigned round, size_t index, DeviceTensor tensor, const Status &status);
+  bool fenceFailedOnDevice();
+  Result<Picture::Filled> take(unsigned round, const DeviceTensor &made, void *tensor, const void **elsewhere);
   Result<Picture::Filled> fill(unsigned round, size_t index, void *tensor, const void **elsewhere);
   void finished(unsigned round, size_t index, Result<Outputs> outputs, const Picture::Times &times);
   Status mapFrame();
@@ -99,6 +119,8 @@ private:
   std::vector<Target> targets_;
   std::optional<MappedFrame> mapped_;
   size_t unfilled_ = 0, unfinished_ = 0;
+  std::vector<EventRef> device_waits_; // the fences that the device waits for
+  std::optional<FenceResult> failed_on_device_;
   FrameResult result_;
   std::optional<Error> error_;
 };

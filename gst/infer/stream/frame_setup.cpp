@@ -30,14 +30,33 @@ Status checkReadable(const FrameCaps &caps) {
                "Convert them to NV12, RGB or BGRx first; gst-inspect-1.0 fenceinfer lists all formats"};
 }
 
-Result<std::shared_ptr<const FrameSetup>> FrameSetup::create(std::shared_ptr<const Model> model,
-                                                             const FrameCaps &caps) {
+MemorySpace tensorSpace(const Model &model, const TensorDevice &device) {
+  const auto reads = model.engine->cudaDevice();
+  const bool same = reads && *reads == device.libraryDevice();
+  return same && model.plan.batch <= 1 ? MemorySpace::Device : MemorySpace::Host; // batches are gathered by the CPU
+}
+
+Error named(const Error &error, const TensorDevice &device) {
+  return {device.name() + ": " + error.what, error.code, error.remedy};
+}
+
+Result<std::shared_ptr<const FrameSetup>> FrameSetup::create(std::shared_ptr<const Model> model, const FrameCaps &caps,
+                                                             std::shared_ptr<TensorDevice> device) {
   try {
     if (auto readable = checkReadable(caps); !readable) return readable.error();
     auto preprocessor = Preprocessor::create(caps.info, model->plan, model->preprocess);
     if (!preprocessor) return preprocessor.error();
     const bool is_tensor = isTensor(caps.info, model->plan, model->preprocess);
-    return std::shared_ptr<const FrameSetup>(new FrameSetup{std::move(model), caps, preprocessor.take(), is_tensor});
+    auto setup = std::unique_ptr<FrameSetup>(new FrameSetup{std::move(model), caps, preprocessor.take(), is_tensor});
+    if (device != nullptr) {
+      if (auto accepted = device->accepts(caps); !accepted) return named(accepted.error(), *device);
+      auto whole = makePixelPlan(caps.info, setup->model->plan, setup->model->preprocess);
+      if (!whole) return whole.error();
+      auto tensors =
+          std::make_shared<TensorPool>(device, setup->model->plan.bytes(), tensorSpace(*setup->model, *device));
+      setup->on_device = DeviceSetup{std::move(device), *whole, std::move(tensors)};
+    }
+    return std::shared_ptr<const FrameSetup>(std::move(setup));
   } catch (const std::bad_alloc &) { // the callers are C functions that no exception may pass through
     return Error{"preparing for the caps", ENOMEM, "Use a model with smaller tensors, or give the process more memory"};
   }

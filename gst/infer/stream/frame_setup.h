@@ -3,7 +3,10 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
+#include "gst/infer/device/tensor_device.h"
+#include "gst/infer/device/tensor_pool.h"
 #include "gst/infer/model/model.h"
 #include "gst/infer/preprocess/preprocess.h"
 #include "gst/zerocopy/core/mapping.h"
@@ -15,6 +18,18 @@ namespace gstzc::infer {
 // Formats and layouts that the CPU reads; the error says what is in the way.
 Status checkReadable(const FrameCaps &caps);
 
+// Where the model wants the tensors that the device makes.
+MemorySpace tensorSpace(const Model &model, const TensorDevice &device);
+// The error with the device's name in front.
+Error named(const Error &error, const TensorDevice &device);
+
+// Where frames are read by a device.
+struct DeviceSetup {
+  std::shared_ptr<TensorDevice> device;
+  PixelPlan whole;                     // for the whole frame
+  std::shared_ptr<TensorPool> tensors; // of one picture each
+};
+
 // Immutable; shared by the frames it is for.
 struct FrameSetup {
   std::shared_ptr<const Model> model;
@@ -22,9 +37,11 @@ struct FrameSetup {
   Preprocessor whole;     // for the whole frame
   bool is_tensor = false; // a frame without gaps between its rows is the tensor
   std::shared_ptr<MappingCache> mappings = MappingCache::process(); // it goes with its last user
+  std::optional<DeviceSetup> on_device = {};                        // none: the CPU reads them
 
-  // Nothing throws: memory that runs out is an error with code ENOMEM.
-  static Result<std::shared_ptr<const FrameSetup>> create(std::shared_ptr<const Model> model, const FrameCaps &caps);
+  // `device` null: the CPU. Nothing throws: memory that runs out is an error with code ENOMEM.
+  static Result<std::shared_ptr<const FrameSetup>> create(std::shared_ptr<const Model> model, const FrameCaps &caps,
+                                                          std::shared_ptr<TensorDevice> device = nullptr);
 };
 
 } // namespace gstzc::infer

@@ -91,7 +91,11 @@ private:
   Batch take(Run &run);
   Run *toWake();
   void process(Batch &batch, Run &run);
-  void fill(Batch &batch, Run &run, int size, std::byte *tensor, const void **elsewhere);
+  struct Elsewhere {
+    const void *data = nullptr;
+    MemorySpace space = MemorySpace::Host;
+  };
+  void fill(Batch &batch, Run &run, int size, std::byte *tensor, Elsewhere &elsewhere);
   void forget(Run &run, const Picture *picture);
   static void finishCancelled(std::vector<Member> members);
 
@@ -256,21 +260,23 @@ void ModelRunner::Core::forget(Run &run, const Picture *picture) {
 }
 
 // Writes the members' pictures one behind the other to `tensor`; those that cannot be, or not yet, leave the batch.
-void ModelRunner::Core::fill(Batch &batch, Run &run, int size, std::byte *tensor, const void **elsewhere) {
+void ModelRunner::Core::fill(Batch &batch, Run &run, int size, std::byte *tensor, Elsewhere &elsewhere) {
   const size_t bytes = batch.model->plan.bytes();
   size_t filled = 0;
   for (Member &member : batch.members) {
     const auto start = Clock::now();
     Result<Picture::Filled> result = Picture::Filled::NotYet;
     try {
-      result = member.picture->fill(tensor + filled * bytes, size == 1 ? elsewhere : nullptr);
+      result = member.picture->fill(tensor + filled * bytes, size == 1 ? &elsewhere.data : nullptr);
     } catch (const std::bad_alloc &) {
       result = outOfMemory("prepare a picture for the model");
     }
     member.times.fill = Clock::now() - start;
-    if (result && *result == Picture::Filled::Elsewhere && (size != 1 || *elsewhere == nullptr))
+    const bool on_device = result && *result == Picture::Filled::OnDevice;
+    if (result && (on_device || *result == Picture::Filled::Elsewhere) && (size != 1 || elsewhere.data == nullptr))
       result = Error{"a picture lies elsewhere, but not where", EINVAL, ""};
-    if (result && *result == Picture::Filled::Yes) *elsewhere = nullptr;
+    if (result && *result == Picture::Filled::Yes) elsewhere.data = nullptr;
+    if (on_device) elsewhere.space = MemorySpace::Device;
     if (result && *result != Picture::Filled::NotYet) {
       std::swap(batch.members[filled++], member); // in front are those that were filled
       continue;
@@ -296,16 +302,17 @@ void ModelRunner::Core::process(Batch &batch, Run &run) {
   if (!tensor) {
     result = tensor.error();
   } else {
-    const void *elsewhere = nullptr;
-    fill(batch, run, size, *tensor, &elsewhere);
+    Elsewhere elsewhere;
+    fill(batch, run, size, *tensor, elsewhere);
     const size_t filled = batch.members.size();
     if (filled == 0) return;
     if (plan.open_batch) size = static_cast<int>(filled);
     for (size_t i = filled; i < static_cast<size_t>(size); ++i)
       std::copy_n(*tensor + (filled - 1) * bytes, bytes, *tensor + i * bytes);
     const TensorView input{plan.type, plan.dims(size),
-                           elsewhere != nullptr ? const_cast<void *>(elsewhere) : static_cast<void *>(*tensor),
-                           bytes * static_cast<size_t>(size), MemorySpace::Host};
+                           elsewhere.data != nullptr ? const_cast<void *>(elsewhere.data)
+                                                     : static_cast<void *>(*tensor),
+                           bytes * static_cast<size_t>(size), elsewhere.space};
     const auto start = Clock::now();
     try {
       result = model.engine->run({&input, 1}, run.cancel);

@@ -27,6 +27,7 @@ public:
   enum class Filled {
     Yes,
     Elsewhere, // the picture lies in memory as the tensor; only asked for where a run takes one picture
+    OnDevice,  // the same in a device's memory: of a model whose engine reads it
     NotYet,    // it may not be read yet: forget it, it will be submitted again
   };
 

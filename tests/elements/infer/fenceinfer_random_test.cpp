@@ -25,7 +25,7 @@ protected:
 
   // appsrc, because its frames bring their caps along: a capsfilter may meet a frame of the caps before.
   void build(const std::string &properties) {
-    const std::string line = "appsrc name=source stream-type=seekable format=time block=true max-buffers=2 ! "
+    const std::string line = "appsrc name=source stream-type=seekable format=time ! "
                              "fenceinfer name=infer model-file=\"" +
                              models_[0] + "\" " + properties + " ! queue max-size-buffers=2 ! fakesink sync=false";
     GError *error = nullptr;
@@ -39,7 +39,8 @@ protected:
     feeder_ = std::thread([this] { feed(); });
   }
 
-  // As fast as they are taken.
+  // As fast as they are taken. Not with appsrc's own `block`: a seek, and each start is one, empties its queue without
+  // telling who waits for room, and then both wait for ever.
   void feed() {
     struct {
       const char *format;
@@ -50,6 +51,7 @@ protected:
                        {"GRAY8", 33, 47, {9}},
                        {"BGRx", 32, 32, {1, 2, 3, 4}}};
     for (guint64 n = 0; !stop_; ++n) {
+      while (!stop_ && gst_app_src_get_current_level_buffers(GST_APP_SRC(source_)) >= 2) g_usleep(200);
       const auto &kind = kinds[caps_ % std::size(kinds)];
       GstBuffer *buffer = solid(kind.format, kind.width, kind.height, kind.pixel);
       GST_BUFFER_PTS(buffer) = n * GST_SECOND / 30;

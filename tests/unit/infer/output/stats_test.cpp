@@ -84,9 +84,9 @@ protected:
 
 TEST_F(StatsStructure, HasExactlyTheseFields) {
   std::set<std::string> expected = {
-      "frames",      "inferred",       "preprocessed", "skipped",       "dropped",      "stale",
-      "errors",      "queue-depth",    "copies",       "bytes-copied",  "batches",      "batch-size-mean",
-      "fence-waits", "fence-timeouts", "fence-errors", "mappings-made", "mapping-hits", "mappings"};
+      "frames",       "inferred",      "preprocessed", "skipped",  "dropped",         "stale",       "errors",
+      "queue-depth",  "copies",        "bytes-copied", "batches",  "batch-size-mean", "fence-waits", "fence-timeouts",
+      "fence-errors", "mappings-made", "mapping-hits", "mappings", "device"};
   for (const std::string duration : {"wait", "pre", "infer", "post", "fence-wait"})
     for (const char *suffix : {"-us", "-p50-us", "-p95-us", "-p99-us"}) expected.insert(duration + suffix);
   const GstStructure *s = make();
@@ -95,7 +95,9 @@ TEST_F(StatsStructure, HasExactlyTheseFields) {
     found.insert(gst_structure_nth_field_name(s, static_cast<guint>(i)));
   EXPECT_EQ(found, expected);
   EXPECT_EQ(mean(), 0);
+  EXPECT_STREQ(gst_structure_get_string(s, "device"), "cpu");
   found.erase("batch-size-mean");
+  found.erase("device");
   for (const std::string &field : found) EXPECT_EQ(value(field.c_str()), 0u) << field;
 }
 
