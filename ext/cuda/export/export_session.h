@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// What cudadmabufexport does with one frame: from memory of a CUDA device to a dma-buf that other devices can import.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gst/cuda/gstcuda.h>
+#include <gst/gst.h>
+#include <gst/video/video.h>
+
+#include "ext/cuda/routes/import_cache.h"
+#include "ext/cuda/routes/route_choice.h"
+#include "ext/cuda/sync/cuda_event.h"
+#include "ext/cuda/sync/retire_queue.h"
+#include "gst/zerocopy/core/result.h"
+
+namespace gstzc::cuda {
+
+// The ways back, in the order of preference.
+//   original       the frame came from dmabufcudaimport: it goes on as the dma-buf that it was
+//   address-range  the driver gives a dma-buf of the memory itself (cuMemGetHandleForAddressRange)
+//   device-copy    the device copies the frame into a dma-buf that the CPU can see; only where copies are allowed
+constexpr const char *kExportRoutes[] = {"original", "address-range", "device-copy"};
+
+// Of one context, for one element between start and stop. The streaming thread's.
+class ExportSession {
+public:
+  struct Counters { // thread-safe
+    std::atomic<uint64_t> exports{0}, hits{0}, originals{0}, copies{0}, bytes_copied{0};
+  };
+  struct Wishes {
+    std::string route = "auto";
+    bool allow_copy = false;
+  };
+
+  // Errors: the device refuses.
+  static Result<std::unique_ptr<ExportSession>> open(GstCudaContext *context, Wishes wishes,
+                                                     std::shared_ptr<Counters> counters);
+  ~ExportSession(); // waits for copies, a second at most
+  ExportSession(const ExportSession &) = delete;
+  ExportSession &operator=(const ExportSession &) = delete;
+
+  GstCudaContext *context() const { return gst_context_; }
+
+  // The frame as a buffer of dma-bufs, with its metadata, where its planes lie, and what has to be waited for before it
+  // is read. It holds `frame`, which is CUDA memory of this context in the layout of its GstVideoMeta, or of `info`.
+  // `acquire` gives a buffer for a copy, transfer full; null where there is none. Error: no route is left; it lists
+  // them with their reasons.
+  using Acquire = std::function<Result<GstBuffer *>()>;
+  Result<GstBuffer *> exportFrame(GstBuffer *frame, const GstVideoInfo &info, const Acquire &acquire);
+
+  const std::vector<RouteReport> &reports() const { return reports_; }
+  std::string chosen() const;
+  bool trusted() const { return trusted_; } // the CPU saw the device's content in an exported memory
+  bool takeChanged() { return std::exchange(changed_, false); }
+
+private:
+  struct Exported; // a memory's dma-buf
+  ExportSession() = default;
+  bool wanted(size_t route) const;
+  void report(size_t route, RouteStage stage, const std::string &reason);
+  Result<GstBuffer *> original(GstBuffer *frame, GstMemory *memory, const GstVideoInfo &layout);
+  Result<GstBuffer *> addressRange(GstBuffer *frame, GstMemory *memory, const GstVideoInfo &layout);
+  Result<GstBuffer *> deviceCopy(GstBuffer *frame, GstMemory *memory, const GstVideoInfo &layout,
+                                 const Acquire &acquire);
+  Result<Exported *> exported(GstMemory *memory, const GstVideoInfo &layout);
+  Result<Exported *> exportMemory(GstMemory *memory, const GstVideoInfo &layout);
+  Status verify(const Exported &exported, const GstVideoInfo &layout);
+  Status tellWhenReady(GstBuffer *buffer, GstBuffer *frame, GstMemory *memory);
+
+  Wishes wishes_;
+  std::shared_ptr<Counters> counters_;
+  GstCudaContext *gst_context_ = nullptr;
+  ContextPtr context_;
+  std::shared_ptr<EventSource> events_;
+  std::unique_ptr<RetireQueue> retire_;
+  std::unique_ptr<CachedImports> targets_; // of copies: their memory as the device sees it
+  GstAllocator *allocator_ = nullptr;
+  gint64 token_ = 0; // of the dma-bufs that memories have
+  std::vector<RouteReport> reports_;
+  int chosen_ = -1;
+  bool range_wrong_ = false; // an exported memory showed something else
+  bool trusted_ = false, changed_ = false;
+};
+
+} // namespace gstzc::cuda
