@@ -10,6 +10,7 @@
 #include <gst/allocators/allocators.h>
 
 #include "ext/cuda/import/frame_source.h"
+#include "ext/cuda/memory/device_map.h"
 #include "ext/cuda/memory/import_memory.h"
 #include "ext/cuda/routes/content_check.h"
 #include "ext/cuda/sync/wait_points.h"
@@ -22,26 +23,6 @@ namespace {
 
 enum RouteIndex : size_t { kOriginal, kAddressRange, kDeviceCopy };
 constexpr std::chrono::milliseconds kLongestStop{1000};
-
-// Holds a memory mapped for the device.
-class DeviceMap {
-public:
-  explicit DeviceMap(GstMemory *memory) : memory_(memory) {
-    ok_ = gst_memory_map(memory, &info_, static_cast<GstMapFlags>(GST_MAP_READ | GST_MAP_CUDA));
-  }
-  ~DeviceMap() {
-    if (ok_) gst_memory_unmap(memory_, &info_);
-  }
-  DeviceMap(const DeviceMap &) = delete;
-  DeviceMap &operator=(const DeviceMap &) = delete;
-  bool ok() const { return ok_; }
-  CUdeviceptr pointer() const { return reinterpret_cast<CUdeviceptr>(info_.data); }
-
-private:
-  GstMemory *const memory_;
-  GstMapInfo info_ = {};
-  bool ok_ = false;
-};
 
 CUstream streamOf(GstMemory *memory) {
   return gst_cuda_stream_get_handle(gst_cuda_memory_get_stream(GST_CUDA_MEMORY_CAST(memory)));
@@ -211,21 +192,21 @@ Result<ExportSession::Exported *> ExportSession::exportMemory(GstMemory *memory,
   if (driver.attribute(context_->device, CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED) == 0)
     return Error{"the device cannot make dma-bufs of its memory (attribute 124)", ENOSYS, ""};
   const DeviceMap map(memory);
-  if (!map.ok()) return Error{"map the frame for the CUDA device", EIO, ""};
+  if (!map) return Error{"map the frame for the CUDA device", EIO, ""};
   ContextScope scope(*context_);
   if (auto current = scope.status(); !current) return current.error();
   CUdeviceptr base = 0;
   size_t allocated = 0;
-  if (auto found = driver.check(driver.cuMemGetAddressRange(&base, &allocated, map.pointer()), "cuMemGetAddressRange");
+  if (auto found = driver.check(driver.cuMemGetAddressRange(&base, &allocated, map.address()), "cuMemGetAddressRange");
       !found)
     return found.error();
   // whole pages of the host, which a small allocation may share with others: those are not given away
   const auto page = static_cast<CUdeviceptr>(sysconf(_SC_PAGESIZE));
   auto exported = std::make_unique<Exported>();
-  exported->range = map.pointer() / page * page;
-  const CUdeviceptr end = (map.pointer() + memory->size + page - 1) / page * page;
+  exported->range = map.address() / page * page;
+  const CUdeviceptr end = (map.address() + memory->size + page - 1) / page * page;
   exported->size = end - exported->range;
-  exported->start = map.pointer() - exported->range;
+  exported->start = map.address() - exported->range;
   if (exported->range < base || end > base + allocated)
     return Error{"the memory shares a page with other memory of the device", EINVAL, ""};
   int fd = -1;
@@ -330,12 +311,11 @@ Result<GstBuffer *> ExportSession::deviceCopy(GstBuffer *frame, GstMemory *memor
   };
   FrameCaps caps;
   caps.memory = MemoryKind::DmaBuf;
-  caps.info = layout;
   caps.fourcc = gst_video_dma_drm_fourcc_from_format(GST_VIDEO_INFO_FORMAT(&layout));
-  GstVideoInfo plain; // the target's own strides, or none
-  gst_video_info_set_format(&plain, GST_VIDEO_INFO_FORMAT(&layout), static_cast<guint>(GST_VIDEO_INFO_WIDTH(&layout)),
+  // with the target's own strides, or none
+  gst_video_info_set_format(&caps.info, GST_VIDEO_INFO_FORMAT(&layout),
+                            static_cast<guint>(GST_VIDEO_INFO_WIDTH(&layout)),
                             static_cast<guint>(GST_VIDEO_INFO_HEIGHT(&layout)));
-  caps.info = plain;
   const auto planes = frameLayout(*target, caps);
   if (!planes) return failed(planes.error());
   const auto source = importSource(*target, *planes);
@@ -345,7 +325,7 @@ Result<GstBuffer *> ExportSession::deviceCopy(GstBuffer *frame, GstMemory *memor
   if (!import) return failed(import.error());
 
   const DeviceMap map(memory);
-  if (!map.ok()) return failed({"map the frame for the CUDA device", EIO, ""});
+  if (!map) return failed({"map the frame for the CUDA device", EIO, ""});
   ContextScope scope(*context_);
   if (auto current = scope.status(); !current) return failed(current.error());
   const CUstream stream = streamOf(memory);
@@ -361,7 +341,7 @@ Result<GstBuffer *> ExportSession::deviceCopy(GstBuffer *frame, GstMemory *memor
   for (guint p = 0; p < from.n; ++p) {
     CUDA_MEMCPY2D copy = {};
     copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
-    copy.srcDevice = map.pointer() + from.planes[p].offset;
+    copy.srcDevice = map.address() + from.planes[p].offset;
     copy.srcPitch = from.planes[p].pitch;
     copy.dstDevice = (*import)->pointer + (*import)->planes[p].offset;
     copy.dstPitch = (*import)->planes[p].pitch;

@@ -30,6 +30,7 @@
 
 #include "ext/cuda/export/export_session.h"
 #include "ext/cuda/import/import_caps.h"
+#include "ext/cuda/import/route_reports.h"
 #include "ext/cuda/import/teardown_watch.h"
 #include "ext/cuda/sync/wait_points.h"
 #include "gst/zerocopy/fence_policy.h"
@@ -55,9 +56,9 @@ struct Exporter {
 
   GstVideoInfo in = {}; // streaming thread
   FrameCaps out;
-  bool fences_known = false, strides_known = false; // by downstream
-  GstBufferPool *pool = nullptr;                    // of copies
-  std::unique_ptr<ExportSession> session;           // of the context of the frames
+  bool fences_known = false;              // by downstream
+  GstBufferPool *pool = nullptr;          // of copies
+  std::unique_ptr<ExportSession> session; // of the context of the frames
 
   std::mutex mutex; // of what follows
   std::string chosen;
@@ -173,7 +174,6 @@ static gboolean gst_cuda_dmabuf_export_set_caps(GstBaseTransform *trans, GstCaps
 static gboolean gst_cuda_dmabuf_export_decide_allocation(GstBaseTransform *trans, GstQuery *query) {
   Exporter *m = SELF(trans)->exporter;
   m->fences_known = gst_query_find_allocation_meta(query, GST_ZC_FENCE_META_API_TYPE, nullptr);
-  m->strides_known = gst_query_find_allocation_meta(query, GST_VIDEO_META_API_TYPE, nullptr);
   drop_pool(m);
   GstBufferPool *offered = nullptr;
   guint size = 0, min = 0, max = 0;
@@ -196,8 +196,8 @@ static gboolean gst_cuda_dmabuf_export_decide_allocation(GstBaseTransform *trans
                                       MAX(min, kCopies), max);
     if (!gst_buffer_pool_set_config(m->pool, config)) gst_clear_object(&m->pool);
   }
-  GST_DEBUG_OBJECT(trans, "downstream: fences %d, strides %d, pool %" GST_PTR_FORMAT ", taken %" GST_PTR_FORMAT,
-                   m->fences_known, m->strides_known, offered, m->pool);
+  GST_DEBUG_OBJECT(trans, "downstream: fences %d, pool %" GST_PTR_FORMAT ", taken %" GST_PTR_FORMAT, m->fences_known,
+                   offered, m->pool);
   gst_clear_object(&offered);
   // the base class makes no buffers: each frame brings its memory
   while (gst_query_get_n_allocation_pools(query) > 0) gst_query_remove_nth_allocation_pool(query, 0);
@@ -340,17 +340,8 @@ static GstStructure *make_stats(GstCudaDmabufExport *self) {
                         "hits", G_TYPE_UINT64, c.hits.load(), "originals", G_TYPE_UINT64, c.originals.load(), "copies",
                         G_TYPE_UINT64, c.copies.load(), "bytes-copied", G_TYPE_UINT64, c.bytes_copied.load(), "waits",
                         G_TYPE_UINT64, m->waits.load(), nullptr);
-  GValue list = G_VALUE_INIT;
-  g_value_init(&list, GST_TYPE_ARRAY);
-  for (const RouteReport &report : m->reports) {
-    GValue value = G_VALUE_INIT;
-    g_value_init(&value, GST_TYPE_STRUCTURE);
-    g_value_take_boxed(&value, gst_structure_new("route", "route", G_TYPE_STRING, report.route.c_str(), "stage",
-                                                 G_TYPE_STRING, routeStageName(report.stage), "reason", G_TYPE_STRING,
-                                                 report.reason.c_str(), nullptr));
-    gst_value_array_append_and_take_value(&list, &value);
-  }
-  gst_structure_take_value(stats, "routes", &list);
+  GValue routes = routeReportsValue(m->reports);
+  gst_structure_take_value(stats, "routes", &routes);
   return stats;
 }
 

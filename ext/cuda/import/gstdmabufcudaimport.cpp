@@ -32,6 +32,7 @@
 #include "ext/cuda/import/frame_source.h"
 #include "ext/cuda/import/import_caps.h"
 #include "ext/cuda/import/import_session.h"
+#include "ext/cuda/import/route_reports.h"
 #include "ext/cuda/import/teardown_watch.h"
 #include "gst/zerocopy/fence_policy.h"
 #include "gst/zerocopy/frame_copy.h"
@@ -173,20 +174,6 @@ static void tell_late(const std::shared_ptr<WeakElement> &weak, GstZcOnFenceErro
 
 // ---- routes ----
 
-static GValue reports_value(const std::vector<RouteReport> &reports) {
-  GValue list = G_VALUE_INIT;
-  g_value_init(&list, GST_TYPE_ARRAY);
-  for (const RouteReport &report : reports) {
-    GValue value = G_VALUE_INIT;
-    g_value_init(&value, GST_TYPE_STRUCTURE);
-    g_value_take_boxed(&value, gst_structure_new("route", "route", G_TYPE_STRING, report.route.c_str(), "stage",
-                                                 G_TYPE_STRING, routeStageName(report.stage), "reason", G_TYPE_STRING,
-                                                 report.reason.c_str(), nullptr));
-    gst_value_array_append_and_take_value(&list, &value);
-  }
-  return list;
-}
-
 // Streaming thread, after each import: who asks from another thread sees a copy.
 static void tell_of_route(GstDmabufCudaImport *self, bool failed) {
   Importer *m = self->importer;
@@ -207,7 +194,7 @@ static void tell_of_route(GstDmabufCudaImport *self, bool failed) {
   GstStructure *structure =
       gst_structure_new("dmabufcudaimport-route", "route", G_TYPE_STRING, chosen.c_str(), "trusted", G_TYPE_BOOLEAN,
                         static_cast<gboolean>(choice.trusted()), nullptr);
-  GValue reports = reports_value(choice.reports());
+  GValue reports = routeReportsValue(choice.reports());
   gst_structure_take_value(structure, "routes", &reports);
   gst_element_post_message(GST_ELEMENT(self), gst_message_new_element(GST_OBJECT(self), structure));
   g_object_notify(G_OBJECT(self), "chosen-route");
@@ -601,7 +588,7 @@ static GstStructure *make_stats(GstDmabufCudaImport *self) {
   add("fence-errors", counters->fence_errors);
   add("retired", counters->retired);
   add("pending", pending);
-  GValue routes = reports_value(reports);
+  GValue routes = routeReportsValue(reports);
   gst_structure_take_value(stats, "routes", &routes);
   return stats;
 }

@@ -9,6 +9,7 @@
 #include <gst/video/video.h>
 
 #include "ext/cuda/import/frame_source.h"
+#include "ext/cuda/memory/device_map.h"
 #include "ext/cuda/sync/cuda_event.h"
 #include "ext/cuda/sync/wait_points.h"
 #include "gst/zerocopy/gstzcfencemeta.h"
@@ -41,25 +42,6 @@ Status checkPlanes(const FrameLayout &layout, int planes) {
                0, "The producer's GstVideoMeta is wrong for these caps"};
 }
 
-constexpr auto kRead = static_cast<GstMapFlags>(GST_MAP_READ | GST_MAP_CUDA);
-
-// Mapped for the device for as long as its address is asked for.
-class CudaMap {
-public:
-  explicit CudaMap(GstMemory *memory) : mapped_(gst_memory_map(memory, &info_, kRead) != FALSE) {}
-  ~CudaMap() {
-    if (mapped_) gst_memory_unmap(info_.memory, &info_);
-  }
-  CudaMap(const CudaMap &) = delete;
-  CudaMap &operator=(const CudaMap &) = delete;
-  explicit operator bool() const { return mapped_; }
-  uint64_t address() const { return reinterpret_cast<uint64_t>(info_.data); }
-
-private:
-  GstMapInfo info_ = {};
-  const bool mapped_;
-};
-
 } // namespace
 
 Result<ReadFrame> readCudaFrame(GstBuffer *frame, const FrameCaps &caps, int planes) {
@@ -77,7 +59,7 @@ Result<ReadFrame> readCudaFrame(GstBuffer *frame, const FrameCaps &caps, int pla
       return Error{"planes 0 and " + std::to_string(p) + " of the frame belong to different CUDA contexts", 0,
                    "One kernel reads them: use a producer that keeps a frame on one device, in one context"};
     read.context = context;
-    const CudaMap map(memory);
+    const DeviceMap map(memory);
     if (!map)
       return Error{"memory " + std::to_string(plane.memory) + " of the frame cannot be mapped for the device", 0,
                    "The log category cudamemory says more"};

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// The address of CUDA memory of GStreamer.
+#pragma once
+
+#include <gst/cuda/gstcuda.h>
+#include <gst/gst.h>
+
+namespace gstzc::cuda {
+
+// Mapped for the device, for reading, for as long as its address is asked for.
+class DeviceMap {
+public:
+  explicit DeviceMap(GstMemory *memory)
+      : mapped_(gst_memory_map(memory, &info_, static_cast<GstMapFlags>(GST_MAP_READ | GST_MAP_CUDA)) != FALSE) {}
+  ~DeviceMap() {
+    if (mapped_) gst_memory_unmap(info_.memory, &info_);
+  }
+  DeviceMap(const DeviceMap &) = delete;
+  DeviceMap &operator=(const DeviceMap &) = delete;
+  explicit operator bool() const { return mapped_; }
+  CUdeviceptr address() const { return reinterpret_cast<CUdeviceptr>(info_.data); }
+
+private:
+  GstMapInfo info_ = {};
+  const bool mapped_;
+};
+
+} // namespace gstzc::cuda
