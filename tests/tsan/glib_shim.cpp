@@ -70,13 +70,29 @@ bool dropOneOfMany(int *count) {
   return false;
 }
 
-// The last references to a buffer's memories go inside GStreamer.
+// The last references to a buffer's memories go inside GStreamer: who had one has released it by then, and what ends
+// the memory acquires it (below).
 void endMemories(GstBuffer *buffer) {
   for (guint i = 0; i < gst_buffer_n_memory(buffer); ++i)
-    for (GstMemory *memory = gst_buffer_peek_memory(buffer, i); memory != nullptr; memory = memory->parent) {
+    for (GstMemory *memory = gst_buffer_peek_memory(buffer, i); memory != nullptr; memory = memory->parent)
       release(memory);
-      acquire(memory);
-    }
+}
+
+// GStreamer's own function, the same for all memories
+std::atomic<GstMiniObjectFreeFunction> free_memory{nullptr};
+
+GstMemory *acquiredBeforeItEnds(GstMemory *memory) {
+  if (memory == nullptr) return nullptr;
+  GstMiniObject *const object = GST_MINI_OBJECT_CAST(memory);
+  const auto acquireAndFree = +[](GstMiniObject *ended) {
+    acquire(ended);
+    free_memory.load()(ended);
+  };
+  if (object->free != acquireAndFree) {
+    free_memory = object->free;
+    object->free = acquireAndFree;
+  }
+  return memory;
 }
 
 void dropped(GstMiniObject *object) {
@@ -234,10 +250,23 @@ SHIM gboolean g_once_init_enter_pointer(void *location) {
   return first;
 }
 
+// Callers that find it done look at the status alone: the release has to come before GLib sets that.
 SHIM gpointer g_once_impl(GOnce *once, GThreadFunc function, gpointer argument) {
   REAL(g_once_impl);
-  const gpointer result = real(once, function, argument);
-  release(&once->status); // after the function; for callers that find it done
+  struct Call {
+    GOnce *once;
+    GThreadFunc function;
+    gpointer argument;
+  } call{once, function, argument};
+  const gpointer result = real(
+      once,
+      [](gpointer data) {
+        const auto *const asked = static_cast<const Call *>(data);
+        const gpointer made = asked->function(asked->argument);
+        release(&asked->once->status);
+        return made;
+      },
+      &call);
   acquire(&once->status);
   return result;
 }
@@ -267,6 +296,34 @@ SHIM void gst_mini_object_unref(GstMiniObject *object) {
   acquire(object);
   if (GST_MINI_OBJECT_TYPE(object) == GST_TYPE_BUFFER) endMemories(reinterpret_cast<GstBuffer *>(object));
   real(object);
+}
+
+// Memories, from where they are made.
+
+SHIM void gst_memory_init(GstMemory *memory, GstMemoryFlags flags, GstAllocator *allocator, GstMemory *parent,
+                          gsize maxsize, gsize align, gsize offset, gsize size) {
+  REAL(gst_memory_init);
+  real(memory, flags, allocator, parent, maxsize, align, offset, size);
+  acquiredBeforeItEnds(memory);
+}
+
+SHIM GstMemory *gst_memory_new_wrapped(GstMemoryFlags flags, gpointer data, gsize maxsize, gsize offset, gsize size,
+                                       gpointer user_data, GDestroyNotify notify) {
+  REAL(gst_memory_new_wrapped);
+  return acquiredBeforeItEnds(real(flags, data, maxsize, offset, size, user_data, notify));
+}
+
+SHIM GstBuffer *gst_buffer_new_wrapped_full(GstMemoryFlags flags, gpointer data, gsize maxsize, gsize offset,
+                                            gsize size, gpointer user_data, GDestroyNotify notify) {
+  REAL(gst_buffer_new_wrapped_full);
+  GstBuffer *const buffer = real(flags, data, maxsize, offset, size, user_data, notify);
+  acquiredBeforeItEnds(gst_buffer_peek_memory(buffer, 0));
+  return buffer;
+}
+
+SHIM GstMemory *gst_allocator_alloc(GstAllocator *allocator, gsize size, GstAllocationParams *params) {
+  REAL(gst_allocator_alloc);
+  return acquiredBeforeItEnds(real(allocator, size, params));
 }
 
 // These drop a reference inside GStreamer.
