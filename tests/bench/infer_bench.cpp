@@ -29,7 +29,7 @@ using namespace std::chrono_literals;
 constexpr int kRounds = 8;
 // Two sessions of one model differ by up to 4 % for as long as they live, by where their memory lies. What is compared
 // more closely than that is loaded anew several times.
-constexpr int kPairs = 4, kPairRounds = 2;
+constexpr int kPairs = 4, kPairRounds = 4, kPacedRounds = 2;
 constexpr int kConcurrent = 2;     // runs at a time, of fenceinfer and of the bare loop
 constexpr double kPhaseNs = 0.8e9; // how long a side is measured in a round
 constexpr int kPacedFrames = 120;  // with fewer a round's ratio moves by more than what is looked for
@@ -163,7 +163,7 @@ void againstBareLoop(const Frames &frames, const BenchModel &model) {
     b.emplace(frames, model, kConcurrent);
     if (!a) a.emplace(frames, std::vector{ours(model)});
     const std::vector<Samples> f = throughput({&*a, &*b}, kPairRounds);
-    const std::vector<Samples> p = byTurns({{*a, kPacedFrames}, {*b, kPacedFrames}}, kPeriod, kPairRounds);
+    const std::vector<Samples> p = byTurns({{*a, kPacedFrames}, {*b, kPacedFrames}}, kPeriod, kPacedRounds);
     for (size_t side = 0; side < 2; ++side) {
       fast[side].add(f[side]);
       paced[side].add(p[side]);
