@@ -4,6 +4,7 @@
 set -euo pipefail
 root=$1 cwd=$2 clone=$3
 shift 3
+[ -e "$root/usr/bin/env" ] || { printf '%s\n' "gst-zerocopy: $root is not there: what it is made from has changed meanwhile. Run this again" >&2; exit 1; }
 
 bind () { # a directory or file of the machine, visible in the root under the same path
   [ -e "$1" ] || return 0

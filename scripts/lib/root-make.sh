@@ -19,7 +19,7 @@ apt-config dump --format '%F "%v";%n' Acquire \
 
 run=(mmdebstrap --mode=root --variant=minbase --components=main --aptopt="$options")
 if is_usual_root; then
-  include=$( { packages build; packages lab; } | paste -sd, -)
+  include=$( { packages build; packages fuzz; packages lab; } | paste -sd, -)
   run+=(--include="$include" --customize-hook="bash '$here/root-kernel.sh' \"\$1\" $(packages kernel | tr '\n' ' ')"
     trixie "$dir" "deb $mirror trixie main" "deb $mirror trixie-backports main")
 else
