@@ -77,6 +77,16 @@ TEST_F(Driver, FindsFunctionsByTheirPlainNames) {
   EXPECT_NE(status, 0);
 }
 
+// NVIDIA's own libraries ask for it, and call what they get without looking.
+TEST_F(Driver, HasNoTablesOfFunctionsWithoutNames) {
+  STAND_IN_ONLY("a driver has some, which no document names");
+  const void *table = this;
+  const CUuuid unknown = {{1, 2, 3}};
+  EXPECT_EQ(CU(cuGetExportTable)(&table, &unknown), CUDA_ERROR_NOT_FOUND);
+  EXPECT_EQ(table, nullptr);
+  EXPECT_EQ(CU(cuGetExportTable)(nullptr, &unknown), CUDA_ERROR_INVALID_VALUE);
+}
+
 TEST_F(Driver, SharesOnePrimaryContextPerDevice) {
   CUcontext first = nullptr, second = nullptr;
   CU_OK(CU(cuDevicePrimaryCtxRetain)(&first, device_));

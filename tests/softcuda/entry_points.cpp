@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// Functions by their names without a version.
+// Functions by their names without a version, and tables of those that have no names.
 #include "tests/softcuda/internal.h"
 
 #include <dlfcn.h>
@@ -37,4 +37,13 @@ SOFTCUDA_API cuGetProcAddress_v2(const char *name, void **function, int /*versio
                                  int *status) {
   ENTER(kNoContext | kBeforeInit);
   return lookUp(name, function, status);
+}
+
+// Tables that NVIDIA's own libraries have functions from, found by an identifier that no document names. There are none
+// here; a caller that finds no function of this name calls it all the same.
+SOFTCUDA_API cuGetExportTable(const void **table, const CUuuid *id) {
+  ENTER(kNoContext | kBeforeInit);
+  NEED(table && id);
+  *table = nullptr;
+  return CUDA_ERROR_NOT_FOUND;
 }

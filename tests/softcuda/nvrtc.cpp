@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // A stand-in for libnvrtc that compiles CUDA C++ with g++ and softcuda_device.h. What it calls PTX or a cubin names a
 // library that cuModuleLoadData of the stand-in for the driver opens. Libraries are kept by the hash of source and
-// options in SOFTCUDA_CACHE, else in a directory that goes with the process.
+// options in SOFTCUDA_CACHE, else in a directory that goes with the process. Kernels that a library of SOFTCUDA_KERNELS
+// has are not compiled: their image is one that only has names.
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <dlfcn.h>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <mutex>
 #include <regex>
 #include <spawn.h>
@@ -17,13 +21,24 @@
 #include <unistd.h>
 #include <vector>
 
+#include "softcuda_kernel.h"
+
 namespace fs = std::filesystem;
 
 extern char **environ;
 
 namespace {
 
-enum Result { kSuccess = 0, kInvalidInput = 3, kInvalidProgram = 4, kCompilation = 6 }; // nvrtcResult
+enum Result {
+  kSuccess = 0,
+  kInvalidInput = 3,
+  kInvalidProgram = 4,
+  kInvalidOption = 5,
+  kCompilation = 6
+}; // nvrtcResult
+
+// What NVRTC 13.0 compiles for. Here all are the same.
+constexpr int kArchitectures[] = {75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121};
 
 struct Program {
   std::string source, log, image;
@@ -82,11 +97,34 @@ int compile(const std::vector<std::string> &arguments, const fs::path &log) {
   return status;
 }
 
-std::string withTable(const std::string &source) {
+std::vector<std::string> kernelsOf(const std::string &source) {
   static const std::regex kernel("__global__\\s+void\\s+(\\w+)");
-  std::string entries;
+  std::vector<std::string> names;
   for (std::sregex_iterator at(source.begin(), source.end(), kernel), end; at != end; ++at)
-    entries += (entries.empty() ? "SOFTCUDA_ENTRY(" : ", SOFTCUDA_ENTRY(") + (*at)[1].str() + ")";
+    names.push_back((*at)[1].str());
+  return names;
+}
+
+// Whether the driver's stand-in finds them all without us.
+bool areThere(const std::vector<std::string> &kernels) {
+  const std::string paths = getenv("SOFTCUDA_KERNELS") ? getenv("SOFTCUDA_KERNELS") : "";
+  std::vector<std::string> known;
+  for (size_t from = 0; from < paths.size();) {
+    const size_t to = std::min(paths.find(':', from), paths.size());
+    void *library = dlopen(paths.substr(from, to - from).c_str(), RTLD_NOW | RTLD_LOCAL); // stays
+    auto kernel = static_cast<const softcuda_kernel *>(library ? dlsym(library, "softcuda_kernels") : nullptr);
+    for (; kernel && kernel->name; ++kernel) known.emplace_back(kernel->name);
+    from = to + 1;
+  }
+  return !kernels.empty() && std::all_of(kernels.begin(), kernels.end(), [&](const std::string &name) {
+    return std::find(known.begin(), known.end(), name) != known.end();
+  });
+}
+
+std::string withTable(const std::string &source) {
+  std::string entries;
+  for (const std::string &name : kernelsOf(source))
+    entries += (entries.empty() ? "SOFTCUDA_ENTRY(" : ", SOFTCUDA_ENTRY(") + name + ")";
   return "#include \"softcuda_device.h\"\n" + source + "\nSOFTCUDA_KERNELS(" + entries + ")\n";
 }
 
@@ -94,6 +132,10 @@ Result build(Program &program, std::vector<std::string> defines) {
   const char *headers = getenv("SOFTCUDA_HEADERS");
   static Cache cache;
   std::lock_guard guard(g_lock);
+  if (areThere(kernelsOf(program.source))) {
+    program.image = ".version 9.0\n";
+    return kSuccess;
+  }
   if (!headers || cache.directory.empty()) {
     program.log = "SOFTCUDA_HEADERS does not say where softcuda_device.h is, or there is no place for files";
     return kCompilation;
@@ -133,6 +175,29 @@ Result copyOut(const std::string &text, char *out) {
 SOFTNVRTC_API nvrtcVersion(int *major, int *minor) {
   *major = 13;
   *minor = 0;
+  return kSuccess;
+}
+
+extern "C" __attribute__((visibility("default"))) const char *nvrtcGetErrorString(int result) {
+  switch (result) {
+  case kSuccess: return "NVRTC_SUCCESS";
+  case kInvalidInput: return "NVRTC_ERROR_INVALID_INPUT";
+  case kInvalidProgram: return "NVRTC_ERROR_INVALID_PROGRAM";
+  case kInvalidOption: return "NVRTC_ERROR_INVALID_OPTION";
+  case kCompilation: return "NVRTC_ERROR_COMPILATION";
+  default: return "NVRTC_ERROR unknown";
+  }
+}
+
+SOFTNVRTC_API nvrtcGetNumSupportedArchs(int *count) {
+  if (!count) return kInvalidInput;
+  *count = sizeof kArchitectures / sizeof *kArchitectures;
+  return kSuccess;
+}
+
+SOFTNVRTC_API nvrtcGetSupportedArchs(int *list) {
+  if (!list) return kInvalidInput;
+  std::copy(std::begin(kArchitectures), std::end(kArchitectures), list);
   return kSuccess;
 }
 

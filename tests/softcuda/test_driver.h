@@ -24,6 +24,7 @@ CUresult cuDeviceCanAccessPeer(int *can, CUdevice device, CUdevice peer);
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device);
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device);
 CUresult cuEventElapsedTime(float *milliseconds, CUevent from, CUevent to);
+CUresult cuGetExportTable(const void **table, const CUuuid *id);
 CUresult cuGetProcAddress_v2(const char *name, void **function, int version, cuuint64_t flags, int *status);
 CUresult cuMemAllocAsync(CUdeviceptr *pointer, size_t bytes, CUstream stream);
 CUresult cuMemFreeAsync(CUdeviceptr pointer, CUstream stream);

@@ -3,8 +3,10 @@
 
 #include <cerrno>
 #include <iterator>
+#include <thread>
 #include <utility>
 
+#include <poll.h>
 #include <unistd.h>
 
 #include <gst/allocators/allocators.h>
@@ -13,7 +15,10 @@
 #include "ext/cuda/memory/device_map.h"
 #include "ext/cuda/memory/import_memory.h"
 #include "ext/cuda/routes/content_check.h"
+#include "ext/cuda/routes/host_register_target.h"
+#include "ext/cuda/sync/behind.h"
 #include "ext/cuda/sync/wait_points.h"
+#include "gst/zerocopy/core/unique_fd.h"
 #include "gst/zerocopy/frame_copy.h"
 #include "gst/zerocopy/frame_layout.h"
 #include "gst/zerocopy/gstzcfencemeta.h"
@@ -22,7 +27,10 @@ namespace gstzc::cuda {
 namespace {
 
 enum RouteIndex : size_t { kOriginal, kAddressRange, kDeviceCopy };
-constexpr std::chrono::milliseconds kLongestStop{1000};
+// That stopping waits for copies, and the first frames for their writers; and that what is left behind waits where the
+// device does not get there.
+constexpr std::chrono::milliseconds kPatience{100}, kLongestCopy{60'000};
+constexpr int kMostChecks = 16; // frames that are compared: pictures may be too small, or too plain, to tell
 
 CUstream streamOf(GstMemory *memory) {
   return gst_cuda_stream_get_handle(gst_cuda_memory_get_stream(GST_CUDA_MEMORY_CAST(memory)));
@@ -100,14 +108,28 @@ Result<std::unique_ptr<ExportSession>> ExportSession::open(GstCudaContext *conte
   return session;
 }
 
+// What waits for the device when it ends. A copy may wait for a writer that only goes on when others are stopped.
+struct ExportSession::Rest {
+  GstCudaContext *gst_context;
+  ContextPtr context;
+  std::shared_ptr<EventSource> events;
+  std::unique_ptr<RetireQueue> retire;
+  std::unique_ptr<CachedImports> targets;
+  ~Rest() {
+    targets.reset();
+    retire.reset();
+    events.reset();
+    context.reset();
+    gst_clear_object(&gst_context);
+  }
+};
+
 ExportSession::~ExportSession() {
-  if (retire_) retire_->drain(kLongestStop);
-  targets_.reset();
-  retire_.reset();
-  events_.reset();
   gst_clear_object(&allocator_);
-  context_.reset();
-  gst_clear_object(&gst_context_);
+  auto rest = std::make_shared<Rest>(std::exchange(gst_context_, nullptr), std::move(context_), std::move(events_),
+                                     std::move(retire_), std::move(targets_));
+  if (!rest->retire || rest->retire->drain(kPatience)) return;
+  callBehind([rest = std::move(rest)] { rest->retire->drain(kLongestCopy); });
 }
 
 std::string ExportSession::chosen() const { return chosen_ < 0 ? "" : kExportRoutes[chosen_]; }
@@ -185,7 +207,7 @@ Result<GstBuffer *> ExportSession::original(GstBuffer *frame, GstMemory *memory,
 
 // --- address-range
 
-Result<ExportSession::Exported *> ExportSession::exportMemory(GstMemory *memory, const GstVideoInfo &layout) {
+Result<ExportSession::Exported *> ExportSession::exportMemory(GstMemory *memory) {
   const Driver &driver = context_->driver;
   if (driver.cuMemGetHandleForAddressRange == nullptr || driver.cuMemGetAddressRange == nullptr)
     return Error{"the driver has no cuMemGetHandleForAddressRange", ENOSYS, "It came with CUDA 11.7"};
@@ -218,7 +240,6 @@ Result<ExportSession::Exported *> ExportSession::exportMemory(GstMemory *memory,
     return got.error();
   exported->memory = gst_dmabuf_allocator_alloc(allocator_, fd, exported->size);
   if (exported->memory == nullptr) return Error{"a memory over the device's dma-buf", EINVAL, ""};
-  if (auto right = verify(*exported, layout); !right) return right.error();
   ++counters_->exports;
   auto *kept = exported.release();
   gst_cuda_memory_set_token_data(GST_CUDA_MEMORY_CAST(memory), token_, kept,
@@ -226,9 +247,35 @@ Result<ExportSession::Exported *> ExportSession::exportMemory(GstMemory *memory,
   return kept;
 }
 
-// Once: the dma-buf that the driver gave shows what the device has. The CPU cannot look into memory of many devices.
-Status ExportSession::verify(const Exported &exported, const GstVideoInfo &layout) {
-  if (trusted_) return Nothing{};
+// Whether somebody still writes the frame, on the device or elsewhere.
+bool ExportSession::isPending(GstBuffer *frame, GstMemory *memory) const {
+  gpointer state = nullptr;
+  while (GstMeta *meta = gst_buffer_iterate_meta_filtered(frame, &state, GST_ZC_FENCE_META_API_TYPE)) {
+    auto *fence = reinterpret_cast<GstZcFenceMeta *>(meta);
+    if (GstZcDeviceEvent *event = gst_zc_fence_meta_get_event(fence);
+        event != nullptr && gst_zc_device_event_get_status(event) == 0)
+      return true;
+    const UniqueFd fd(gst_zc_fence_meta_dup_fd(fence));
+    pollfd request = {fd.get(), POLLIN, 0};
+    if (fd.isValid() && poll(&request, 1, 0) == 0) return true;
+  }
+  if (!GST_MINI_OBJECT_FLAG_IS_SET(memory, GST_CUDA_MEMORY_TRANSFER_NEED_SYNC)) return false;
+  const ContextScope scope(*context_);
+  return scope.status() && context_->driver.cuStreamQuery(streamOf(memory)) == CUDA_ERROR_NOT_READY;
+}
+
+// The dma-buf that the driver gave shows what the device has, in one of the first frames that is complete: to compare
+// another would find differences that are none, and wait for its writer. The CPU cannot look into memory of many
+// devices.
+Status ExportSession::verify(const Exported &exported, GstBuffer *frame, GstMemory *memory,
+                             const GstVideoInfo &layout) {
+  if (trusted_ || checks_ >= kMostChecks) return Nothing{};
+  ++checks_;
+  const auto end = std::chrono::steady_clock::now() + kPatience;
+  while (isPending(frame, memory)) {
+    if (std::chrono::steady_clock::now() >= end) return Nothing{};
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   ImportSource source;
   source.fd = gst_dmabuf_memory_get_fd(exported.memory);
   source.size = exported.size;
@@ -257,17 +304,18 @@ Status ExportSession::verify(const Exported &exported, const GstVideoInfo &layou
   return Nothing{};
 }
 
-Result<ExportSession::Exported *> ExportSession::exported(GstMemory *memory, const GstVideoInfo &layout) {
+Result<ExportSession::Exported *> ExportSession::exported(GstMemory *memory) {
   if (range_wrong_) return Error{reports_[kAddressRange].reason, 0, ""};
   gpointer known = gst_cuda_memory_get_token_data(GST_CUDA_MEMORY_CAST(memory), token_);
-  if (known == nullptr) return exportMemory(memory, layout);
+  if (known == nullptr) return exportMemory(memory);
   ++counters_->hits;
   return static_cast<Exported *>(known);
 }
 
 Result<GstBuffer *> ExportSession::addressRange(GstBuffer *frame, GstMemory *memory, const GstVideoInfo &layout) {
-  auto whole = exported(memory, layout);
+  auto whole = exported(memory);
   if (!whole) return whole.error();
+  if (auto right = verify(**whole, frame, memory, layout); !right) return right.error();
   GstBuffer *out = gst_buffer_new();
   gst_buffer_append_memory(out, gst_memory_ref((*whole)->memory));
   copyFrameMetadata(out, frame);
@@ -300,7 +348,7 @@ Result<GstBuffer *> ExportSession::deviceCopy(GstBuffer *frame, GstMemory *memor
                                               const Acquire &acquire) {
   if (!targets_) {
     std::vector<std::unique_ptr<ImportRoute>> routes;
-    routes.push_back(makeHostRegisterRoute(context_)); // dma-bufs that anybody can import, and the CPU can see
+    routes.push_back(makeHostRegisterTarget(context_)); // dma-bufs that anybody can import, and the CPU can see
     targets_ = std::make_unique<CachedImports>(std::move(routes), RouteWishes{});
   }
   auto target = acquire();
@@ -349,8 +397,12 @@ Result<GstBuffer *> ExportSession::deviceCopy(GstBuffer *frame, GstMemory *memor
     copy.Height = from.planes[p].rows;
     if (auto copied = context_->driver.check(context_->driver.cuMemcpy2DAsync(&copy, stream), "cuMemcpy2DAsync");
         !copied) {
-      context_->driver.cuStreamSynchronize(stream); // the planes before it
-      return failed(copied.error());
+      // the planes before it are on their way, behind what the stream waits for
+      retire_->retire(stream, [frame = gst_buffer_ref(frame), to = *target, keep = *import] {
+        gst_buffer_unref(to);
+        gst_buffer_unref(frame);
+      });
+      return copied.error();
     }
     bytes += copy.WidthInBytes * copy.Height;
   }

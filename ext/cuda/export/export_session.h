@@ -41,7 +41,7 @@ public:
   // Errors: the device refuses.
   static Result<std::unique_ptr<ExportSession>> open(GstCudaContext *context, Wishes wishes,
                                                      std::shared_ptr<Counters> counters);
-  ~ExportSession(); // waits for copies, a second at most
+  ~ExportSession(); // waits for copies, a tenth of a second at most; what is left then ends by itself
   ExportSession(const ExportSession &) = delete;
   ExportSession &operator=(const ExportSession &) = delete;
 
@@ -61,6 +61,7 @@ public:
 
 private:
   struct Exported; // a memory's dma-buf
+  struct Rest;
   ExportSession() = default;
   bool wanted(size_t route) const;
   void report(size_t route, RouteStage stage, const std::string &reason);
@@ -68,9 +69,10 @@ private:
   Result<GstBuffer *> addressRange(GstBuffer *frame, GstMemory *memory, const GstVideoInfo &layout);
   Result<GstBuffer *> deviceCopy(GstBuffer *frame, GstMemory *memory, const GstVideoInfo &layout,
                                  const Acquire &acquire);
-  Result<Exported *> exported(GstMemory *memory, const GstVideoInfo &layout);
-  Result<Exported *> exportMemory(GstMemory *memory, const GstVideoInfo &layout);
-  Status verify(const Exported &exported, const GstVideoInfo &layout);
+  Result<Exported *> exported(GstMemory *memory);
+  Result<Exported *> exportMemory(GstMemory *memory);
+  bool isPending(GstBuffer *frame, GstMemory *memory) const;
+  Status verify(const Exported &exported, GstBuffer *frame, GstMemory *memory, const GstVideoInfo &layout);
   Status tellWhenReady(GstBuffer *buffer, GstBuffer *frame, GstMemory *memory);
 
   Wishes wishes_;
@@ -86,6 +88,7 @@ private:
   int chosen_ = -1;
   bool range_wrong_ = false; // an exported memory showed something else
   bool trusted_ = false, changed_ = false;
+  int checks_ = 0; // of its content
 };
 
 } // namespace gstzc::cuda

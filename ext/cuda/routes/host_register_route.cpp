@@ -4,6 +4,7 @@
 #include <cerrno>
 
 #include "ext/cuda/routes/host_pages.h"
+#include "ext/cuda/routes/host_register_target.h"
 #include "ext/cuda/routes/route.h"
 
 namespace gstzc::cuda {
@@ -40,7 +41,7 @@ private:
 
 class HostRegisterRoute : public ImportRoute {
 public:
-  explicit HostRegisterRoute(ContextPtr context) : context_(std::move(context)) {}
+  HostRegisterRoute(ContextPtr context, bool written) : context_(std::move(context)), written_(written) {}
   const char *name() const override { return "host-register"; }
 
   Status available() override {
@@ -57,7 +58,7 @@ public:
 
     // Registering as memory of another device (IOMEMORY) is meant for what is in one piece; the driver reads it without
     // caches, so it comes last.
-    const unsigned read_only = readOnlyFlag(*context_);
+    const unsigned read_only = written_ ? 0u : readOnlyFlag(*context_);
     const HostFile memfd = memfdOf(source), dmabuf = dmabufOf(source);
     const struct {
       const HostFile &file;
@@ -85,12 +86,17 @@ public:
 
 private:
   const ContextPtr context_;
+  const bool written_; // by the device
 };
 
 } // namespace
 
 std::unique_ptr<ImportRoute> makeHostRegisterRoute(ContextPtr context) {
-  return std::make_unique<HostRegisterRoute>(std::move(context));
+  return std::make_unique<HostRegisterRoute>(std::move(context), false);
+}
+
+std::unique_ptr<ImportRoute> makeHostRegisterTarget(ContextPtr context) {
+  return std::make_unique<HostRegisterRoute>(std::move(context), true);
 }
 
 } // namespace gstzc::cuda

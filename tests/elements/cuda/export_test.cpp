@@ -1,100 +1,18 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // cudadmabufexport: each way back, what is refused, and that nobody reads before the device is done.
-#include "tests/elements/cuda/import_pipeline.h"
+#include "tests/elements/cuda/export_pipeline.h"
 
-#include <algorithm>
+#include <chrono>
+#include <optional>
 #include <set>
+#include <tuple>
 
-#include <cuda.h>
-
-#include "gst/zerocopy/gstzcfencemeta.h"
-#include "gst/zerocopy/gstzcpool.h"
+#include "tests/support/quickest.h"
 
 using namespace gstzc;
 using namespace gstzc::test;
 
 namespace {
-
-constexpr Layout kFrame = {"frame", GST_VIDEO_FORMAT_NV12, 1920, 1080};
-
-class CudaExport : public CudaImport {
-protected:
-  void SetUp() override {
-    CudaImport::SetUp();
-    if (!has("cudaupload")) GTEST_SKIP() << "no element cudaupload: plugin nvcodec found no libnvcuvid";
-  }
-  void TearDown() override {
-    CudaImport::TearDown();
-    SoftCuda::get().setProfile(nullptr);
-  }
-  // Frames of the device's own memory, that no dma-buf is behind.
-  static std::string deviceSource(const std::string &properties) {
-    return "appsrc name=src format=time caps=video/x-raw,format=NV12,width=1920,height=1080,framerate=25/1 ! "
-           "cudaupload ! video/x-raw(memory:CUDAMemory) ! queue ! cudadmabufexport name=up " +
-           properties + " ! video/x-raw(memory:DMABuf) ! appsink name=sink sync=false";
-  }
-  // Plays with a downstream that answers ALLOCATION queries; it has to be there when the caps come.
-  std::unique_ptr<Downstream> startWith(const std::string &line, void (*answer)(GstQuery *)) {
-    pipeline = std::make_unique<Pipeline>(line);
-    auto downstream = std::make_unique<Downstream>(*pipeline, answer);
-    pipeline->setState(GST_STATE_PLAYING);
-    return downstream;
-  }
-  // Frames in which the device has still to do something when they come: it clears the first row.
-  void keepBusy() {
-    GstPad *pad = gst_element_get_static_pad(pipeline->element("up"), "sink");
-    gst_pad_add_probe(
-        pad, GST_PAD_PROBE_TYPE_BUFFER,
-        [](GstPad *, GstPadProbeInfo *info, gpointer) {
-          GstMemory *memory = gst_buffer_peek_memory(GST_PAD_PROBE_INFO_BUFFER(info), 0);
-          GstMapInfo map;
-          EXPECT_TRUE(gst_memory_map(memory, &map, static_cast<GstMapFlags>(GST_MAP_READ | GST_MAP_CUDA)));
-          GstCudaMemory *frame = GST_CUDA_MEMORY_CAST(memory);
-          gst_cuda_context_push(frame->context);
-          const CUstream stream = gst_cuda_stream_get_handle(gst_cuda_memory_get_stream(frame));
-          const auto at = reinterpret_cast<CUdeviceptr>(map.data);
-          EXPECT_EQ(CuMemsetD2D8Async(at, static_cast<size_t>(frame->info.stride[0]), 0, 1920, 1, stream),
-                    CUDA_SUCCESS);
-          gst_cuda_context_pop(nullptr);
-          gst_memory_unmap(memory, &map);
-          GST_MINI_OBJECT_FLAG_SET(memory, GST_CUDA_MEMORY_TRANSFER_NEED_SYNC);
-          return GST_PAD_PROBE_OK;
-        },
-        nullptr, nullptr);
-    gst_object_unref(pad);
-    busy_ = true;
-  }
-  static GstBuffer *systemFrame(const Picture &picture, guint64 number) {
-    GstBuffer *buffer = gst_buffer_new_memdup(picture.bytes.data(), picture.bytes.size());
-    GST_BUFFER_PTS(buffer) = number * 40 * GST_MSECOND;
-    return buffer;
-  }
-  // As many frames, each pulled before the next; how they came is up to `look`.
-  void pass(unsigned count, const std::function<void(GstBuffer *, unsigned)> &look = {}) {
-    const GstVideoInfo info = plainInfo(kFrame);
-    for (unsigned i = 0; i < count; ++i) {
-      Picture picture(info, i);
-      push(systemFrame(picture, i));
-      GstSample *sample = pipeline->pull();
-      ASSERT_NE(sample, nullptr) << message(GST_MESSAGE_ERROR);
-      GstBuffer *buffer = gst_sample_get_buffer(sample);
-      if (look) look(buffer, i);
-      if (busy_) std::fill_n(picture.bytes.begin(), 1920, 0);
-      EXPECT_TRUE(picture.sameAs(buffer, info)) << "frame " << i;
-      gst_sample_unref(sample);
-    }
-    end();
-    pipeline->drain();
-    EXPECT_EQ(pipeline->waitEnd(), "");
-  }
-  bool busy_ = false;
-
-  // A downstream that waits for fences itself.
-  static void knowsFences(GstQuery *query) {
-    gst_query_add_allocation_meta(query, GST_VIDEO_META_API_TYPE, nullptr);
-    gst_query_add_allocation_meta(query, GST_ZC_FENCE_META_API_TYPE, nullptr);
-  }
-};
 
 TEST_F(CudaExport, ImportedFramesGoBackAsTheDmaBufsThatTheyWere) {
   start(sourceLine(kTelling) + " ! queue ! cudadmabufexport name=back ! video/x-raw(memory:DMABuf) ! "
@@ -172,6 +90,38 @@ TEST_F(CudaExport, WhoKnowsFencesGetsFramesAtOnceWithAnEvent) {
   EXPECT_EQ(pipeline->stat("waits"), 0u);
 }
 
+// It would not be the same on both sides, and who looked would wait for its writer.
+TEST_F(CudaExport, AFrameThatIsStillWrittenIsNotCompared) {
+  SoftCuda::get().setProfile("dgpu");
+  const DeviceFrames device;
+  const GstVideoInfo info = plainInfo(kFrame);
+  const auto downstream = startWith(framesSource(""), knowsFences);
+  const auto pass = [&](GstBuffer *frame) {
+    push(frame);
+    GstSample *sample = pipeline->pull();
+    EXPECT_NE(sample, nullptr) << message(GST_MESSAGE_ERROR);
+    gst_clear_sample(&sample);
+  };
+  Picture plain(info);
+  std::fill(plain.bytes.begin(), plain.bytes.end(), 16);
+  GstBuffer *first = device.frame(info, plain); // the stand-in cannot export memory that is in use
+  GstMemory *memory = gst_memory_ref(gst_buffer_peek_memory(first, 0));
+  pass(first);
+  EXPECT_FALSE(tells("trusted")) << "too plain to tell";
+  DeviceFrames::write(memory, Picture(info, 1));
+  {
+    const StreamBlock writer(device);
+    GST_MINI_OBJECT_FLAG_SET(memory, GST_CUDA_MEMORY_TRANSFER_NEED_SYNC);
+    pass(DeviceFrames::frameIn(memory, 1));
+    EXPECT_FALSE(tells("trusted")) << "still written";
+  }
+  pass(DeviceFrames::frameIn(memory, 2));
+  EXPECT_TRUE(tells("trusted"));
+  EXPECT_EQ(stageOf("address-range"), "chosen");
+  pipeline.reset();
+  gst_memory_unref(memory);
+}
+
 TEST_F(CudaExport, ADeviceThatCannotExportSaysSoAndWhatToDo) {
   SoftCuda::get().setProfile("orin");
   start(deviceSource(""));
@@ -182,31 +132,18 @@ TEST_F(CudaExport, ADeviceThatCannotExportSaysSoAndWhatToDo) {
   EXPECT_NE(error.find("allow-copy=true"), std::string::npos) << error;
 }
 
-// A pool of dma-bufs that a consumer offers.
-void offerPool(GstQuery *query) {
-  GstCaps *caps = nullptr;
-  gst_query_parse_allocation(query, &caps, nullptr);
-  const auto frame = parseFrameCaps(caps);
-  GstAllocator *allocator = gst_zc_allocator_new(GST_ZC_MEMORY_SOURCE_MEMFD, nullptr, nullptr);
-  GstBufferPool *pool = gst_zc_pool_new(allocator, 512);
-  GstStructure *config = gst_buffer_pool_get_config(pool);
-  gst_buffer_pool_config_set_params(config, caps, static_cast<guint>(GST_VIDEO_INFO_SIZE(&frame->info)), 2, 0);
-  gst_buffer_pool_config_set_allocator(config, allocator, nullptr);
-  gst_buffer_pool_set_config(pool, config);
-  gst_query_add_allocation_pool(query, pool, static_cast<guint>(GST_VIDEO_INFO_SIZE(&frame->info)), 2, 0);
-  gst_query_add_allocation_meta(query, GST_VIDEO_META_API_TYPE, nullptr);
-  gst_object_unref(allocator);
-  gst_object_unref(pool);
-}
-
 TEST_F(CudaExport, WhereCopiesAreAllowedTheDeviceCopies) {
-  SoftCuda::get().setProfile("orin");
-  for (const unsigned delay : {0u, 5'000u}) {
+  // dgpu is one that knows pages which it may only read
+  for (const auto &[profile, properties, delay] :
+       {std::tuple("orin", "allow-copy=true", 0u), std::tuple("orin", "allow-copy=true", 5'000u),
+        std::tuple("dgpu", "route=device-copy", 0u)}) {
+    SCOPED_TRACE(profile);
+    SoftCuda::get().setProfile(profile);
     SoftCuda::get().setDelay(delay);
-    const auto downstream = startWith(deviceSource("allow-copy=true"), offerPool);
+    const auto downstream = startWith(deviceSource(properties), offerPool);
     pass(5);
     EXPECT_EQ(chosenRoute(), "device-copy");
-    EXPECT_EQ(stageOf("address-range"), "refused-buffer");
+    EXPECT_EQ(stageOf("address-range"), profile == std::string("orin") ? "refused-buffer" : "not-tried");
     EXPECT_EQ(pipeline->stat("copies"), 5u);
     EXPECT_EQ(pipeline->stat("bytes-copied"), 5u * 1920 * 1080 * 3 / 2);
     pipeline.reset();
@@ -220,29 +157,60 @@ TEST_F(CudaExport, ARouteThatDoesNotExistIsNamed) {
   EXPECT_NE(error.find("address-range"), std::string::npos) << error;
 }
 
-TEST_F(CudaExport, EachCallOfTheDriverMayFail) {
-  if (!SoftCuda::get().there()) GTEST_SKIP() << "only the stand-in fails on demand";
-  SoftCuda::get().setProfile("dgpu");
-  const auto once = [&] {
-    start(deviceSource(""));
-    push(systemFrame(Picture(plainInfo(kFrame)), 0));
-    end();
-    gst_app_sink_set_drop(GST_APP_SINK(pipeline->element("sink")), TRUE); // the end comes though nobody takes frames
-    gst_app_sink_set_max_buffers(GST_APP_SINK(pipeline->element("sink")), 1);
-    GstSample *sample = gst_app_sink_try_pull_sample(GST_APP_SINK(pipeline->element("sink")), GST_SECOND);
-    if (sample != nullptr) gst_sample_unref(sample);
-    const std::string error = pipeline->waitEnd();
+// ---- nothing waits when the pipeline goes down ----
+
+class ExportTeardown : public CudaExport, public testing::WithParamInterface<std::tuple<const char *, const char *>> {
+protected:
+  // Stops a pipeline with a frame that the device does not end to write: how long that takes.
+  std::chrono::steady_clock::duration stopUnderAWriter(const DeviceFrames &device) {
+    const auto &[profile, properties] = GetParam();
+    SoftCuda::get().setProfile(profile);
+    const GstVideoInfo info = plainInfo(kFrame);
+    const auto downstream = startWith(framesSource("fence-timeout=60000 " + std::string(properties)), offerPool);
+    GstBuffer *first = device.frame(info, Picture(info, 1)); // the stand-in cannot export memory that is in use
+    GstMemory *memory = gst_memory_ref(gst_buffer_peek_memory(first, 0));
+    push(first);
+    GstSample *sample = pipeline->pull();
+    EXPECT_NE(sample, nullptr) << message(GST_MESSAGE_ERROR);
+    gst_clear_sample(&sample);
+
+    // ours stays: gst-cuda waits for the stream of a memory that it frees
+    GstBuffer *frame = DeviceFrames::frameIn(memory, 1);
+    gst_memory_unref(memory);
+    std::optional<StreamBlock> writer(std::in_place, device);
+    GST_MINI_OBJECT_FLAG_SET(memory, GST_CUDA_MEMORY_TRANSFER_NEED_SYNC);
+    push(gst_buffer_ref(frame));
+    for (int i = 0; i < 20'000 && pipeline->stat("frames") < 2; ++i) g_usleep(1000);
+    g_usleep(50'000);
+    const auto begin = std::chrono::steady_clock::now();
+    EXPECT_EQ(pipeline->setState(GST_STATE_NULL), GST_STATE_CHANGE_SUCCESS);
+    const auto took = std::chrono::steady_clock::now() - begin;
+    EXPECT_LT(took, std::chrono::seconds(20));
+    EXPECT_EQ(message(GST_MESSAGE_ERROR), "");
     pipeline.reset();
-    return error;
-  };
-  ASSERT_EQ(once(), "");
-  for (const char *function : {"cuMemGetHandleForAddressRange", "cuMemGetAddressRange_v2", "cuEventCreate",
-                               "cuEventRecord", "cuLaunchHostFunc", "cuStreamWaitEvent"}) {
-    SoftCuda::get().fail(function, 1, CUDA_ERROR_OUT_OF_MEMORY);
-    EXPECT_NE(once(), "timeout") << function;
-    EXPECT_EQ(SoftCuda::get().live(), 0u) << function << ": " << SoftCuda::get().liveList();
-    SoftCuda::get().reset();
+    writer.reset();
+    gst_buffer_unref(frame);
+    return took;
   }
+};
+
+TEST_P(ExportTeardown, UnderAWriterThatDoesNotEnd) {
+  constexpr std::chrono::milliseconds kStop{200};
+  {
+    const DeviceFrames device;
+    const auto took = quickest(kStop, [&] { return stopUnderAWriter(device); });
+    if (measuresTime()) {
+      EXPECT_LE(took, kStop);
+    }
+  }
+  // what the device still had to do ends behind our back
+  for (int i = 0; i < 20'000 && SoftCuda::get().live() > live; ++i) g_usleep(1000);
 }
+
+INSTANTIATE_TEST_SUITE_P(, ExportTeardown,
+                         testing::Values(std::tuple("dgpu", ""), std::tuple("orin", "allow-copy=true")),
+                         [](const auto &test) {
+                           return *std::get<1>(test.param) == '\0' ? "AddressRange" : "DeviceCopy";
+                         });
 
 } // namespace

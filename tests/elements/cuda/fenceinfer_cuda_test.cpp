@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include <dlfcn.h>
@@ -14,8 +16,14 @@
 #include <gst/analytics/analytics.h>
 #include <gtest/gtest.h>
 
+#include "gst/zerocopy/core/fence_poller.h"
+#include "gst/zerocopy/core/unique_fd.h"
+#include "gst/zerocopy/gstzcdeviceevent.h"
+#include "gst/zerocopy/gstzcfencemeta.h"
 #include "tests/elements/infer/fixture.h"
 #include "tests/elements/infer/pipeline.h"
+#include "tests/support/fence_events.h"
+#include "tests/support/quickest.h"
 #include "tests/support/small_models.h"
 
 namespace gstzc::test {
@@ -108,6 +116,29 @@ protected:
       gst_structure_free(stats);
     });
     return name;
+  }
+
+  // Of all frames.
+  std::vector<Box> boxes(const std::string &line) {
+    Pipeline pipeline(line + " ! fakesink name=out");
+    pipeline.keep("out");
+    EXPECT_EQ(pipeline.run(), "") << line;
+    last_device_ = deviceOf(pipeline);
+    std::vector<Box> all;
+    for (GstBuffer *frame : pipeline.kept()) {
+      const auto found = boxesOf(frame);
+      all.insert(all.end(), found.begin(), found.end());
+    }
+    return all;
+  }
+  static void expectSame(const std::vector<Box> &cpu, const std::vector<Box> &cuda) {
+    ASSERT_EQ(cpu.size(), cuda.size());
+    for (size_t i = 0; i < cpu.size(); ++i) {
+      EXPECT_EQ(cpu[i].label, cuda[i].label) << i;
+      EXPECT_EQ(std::tie(cpu[i].x, cpu[i].y, cpu[i].w, cpu[i].h), std::tie(cuda[i].x, cuda[i].y, cuda[i].w, cuda[i].h))
+          << i;
+      EXPECT_NEAR(cpu[i].score, cuda[i].score, 1e-5f) << i;
+    }
   }
 
   TempDir dir_;
@@ -229,6 +260,56 @@ TEST_F(OnCuda, ObjectsAreCutOutOnTheDevice) {
   for (size_t i = 0; i < cpu.size(); ++i) EXPECT_NEAR(cpu[i], cuda[i], 1e-5f);
 }
 
+// Objects whose scores are the means of the picture's channels.
+OnnxModel colouredObjects(int side) {
+  const std::vector<float> boxes = {0.1f, 0.1f, 0.4f, 0.3f, 0.5f, 0.2f, 0.8f, 0.6f, 0.2f, 0.7f, 0.9f, 0.95f},
+                           classes = {1, 2, 3}, count = {3};
+  OnnxModel model;
+  model.input("image", kOnnxFloat, {1, side, side, 3})
+      .constant("boxes", {1, 3, 4}, boxes)
+      .constant("classes", {1, 3}, classes)
+      .constant("count", {1}, count)
+      .node("Identity", {"boxes"}, "detection_boxes")
+      .node("Identity", {"classes"}, "detection_classes")
+      .node("ReduceMean", {"image"}, "detection_scores", {{"axes", {1, 2}}, OnnxAttribute::integer("keepdims", 0)})
+      .node("Identity", {"count"}, "num_detections")
+      .output("detection_boxes", kOnnxFloat, {1, 3, 4})
+      .output("detection_classes", kOnnxFloat, {1, 3})
+      .output("detection_scores", kOnnxFloat, {1, 3})
+      .output("num_detections", kOnnxFloat, {1});
+  return model;
+}
+
+TEST_F(OnCuda, DetectionsAreTheCpus) {
+  colouredObjects(64).save(dir_.file("objects.onnx"));
+  const std::string caps = "format=NV12,width=321,height=241",
+                    detect = "fenceinfer name=infer model-file=" + dir_.file("objects.onnx") +
+                             " mean=0 scale=0.003 threshold=0.05 ";
+  const auto cpu = boxes(source(caps) + kUpload + detect);
+  EXPECT_EQ(last_device_, "cpu");
+  ASSERT_EQ(cpu.size(), 9u) << "three of each frame";
+  for (const std::string &line :
+       {source(caps) + kImport + detect, source(caps) + kUpload + detect + "preprocess-device=cuda"}) {
+    const auto cuda = boxes(line);
+    EXPECT_EQ(last_device_.find("CUDA device 0"), 0u) << last_device_;
+    expectSame(cpu, cuda);
+  }
+}
+
+TEST_F(OnCuda, FacesAreWhereTheCpuFindsThem) {
+  const char *const model = std::getenv("GSTZC_BLAZEFACE_MODEL"), *const photo = std::getenv("GSTZC_PHOTO");
+  if (model == nullptr || photo == nullptr) GTEST_SKIP() << "the demo's model and photograph are not there";
+  const std::string from = std::string("filesrc location=") + photo +
+                           " ! pngdec ! videoconvert ! video/x-raw,format=NV12 ! ",
+                    detect = std::string("fenceinfer name=infer model-file=") + model + " ";
+  const auto cpu = boxes(from + kUpload + detect);
+  EXPECT_EQ(last_device_, "cpu");
+  EXPECT_FALSE(cpu.empty());
+  const auto cuda = boxes(from + kImport + detect);
+  EXPECT_EQ(last_device_.find("CUDA device 0"), 0u) << last_device_;
+  expectSame(cpu, cuda);
+}
+
 // GStreamer's own elements: the frames carry no event of ours, only a stream.
 TEST_F(OnCuda, FramesOfStockElementsAreReadBehindTheirStream) {
   GstElementFactory *factory = gst_element_factory_find("cudaupload");
@@ -285,6 +366,48 @@ TEST_F(OnCuda, FlushesAndStopsWhileTheDeviceIsSlow) {
   }
   EXPECT_EQ(pipeline.next(GST_MESSAGE_ERROR), nullptr);
   EXPECT_EQ(gst_element_set_state(pipeline.element(), GST_STATE_NULL), GST_STATE_CHANGE_SUCCESS);
+}
+
+TEST_F(OnCuda, StopsAtOnceUnderAFenceThatNeverComes) {
+  constexpr std::chrono::milliseconds kStop{200};
+  const EventSource never;
+  for (const std::string &rest : {"dmabufcudaimport name=import fence-timeout=60000 ! " + infer(),
+                                  infer("preprocess-device=cuda fence-timeout=60000")}) {
+    SCOPED_TRACE(rest);
+    const auto took = quickest(kStop, [&] {
+      Pipeline pipeline("videotestsrc ! video/x-raw,format=NV12,width=1920,height=1080,framerate=30/1 ! "
+                        "dmabufupload name=up memory=memfd ! " +
+                        rest + " ! fakesink name=out sync=false async=false");
+      pipeline.withPad("up", "src", [&](GstPad *pad) {
+        gst_pad_add_probe(
+            pad, GST_PAD_PROBE_TYPE_BUFFER,
+            [](GstPad *, GstPadProbeInfo *info, gpointer fd) {
+              GstBuffer *frame = GST_PAD_PROBE_INFO_BUFFER(info);
+              if (GST_BUFFER_PTS(frame) < 100 * GST_MSECOND) return GST_PAD_PROBE_OK; // the first are looked at
+              GstZcDeviceEvent *event =
+                  gst_zc_device_event_new_eventfd(UniqueFd::duplicate(GPOINTER_TO_INT(fd)).release(), nullptr);
+              gst_buffer_add_zc_event_meta(frame, event, 0);
+              gst_zc_device_event_unref(event);
+              return GST_PAD_PROBE_OK;
+            },
+            GINT_TO_POINTER(never.fd()), nullptr);
+      });
+      pipeline.play();
+      for (int i = 0; i < 20'000 && FencePoller::process().counters().pending == 0; ++i)
+        std::this_thread::sleep_for(1ms);
+      EXPECT_GT(FencePoller::process().counters().pending, 0u);
+      std::this_thread::sleep_for(50ms);
+      const auto begin = std::chrono::steady_clock::now();
+      EXPECT_EQ(gst_element_set_state(pipeline.element(), GST_STATE_NULL), GST_STATE_CHANGE_SUCCESS);
+      const auto lasted = std::chrono::steady_clock::now() - begin;
+      EXPECT_LT(lasted, 20s);
+      EXPECT_EQ(pipeline.next(GST_MESSAGE_ERROR), nullptr);
+      return lasted;
+    });
+    if (measuresTime()) {
+      EXPECT_LE(took, kStop);
+    }
+  }
 }
 
 TEST_F(OnCuda, AnotherModelTakesOver) {

@@ -40,6 +40,8 @@
   F(vkBindBufferMemory2)            \
   F(vkMapMemory)                    \
   F(vkUnmapMemory)                  \
+  F(vkFlushMappedMemoryRanges)      \
+  F(vkInvalidateMappedMemoryRanges) \
   F(vkCreateSemaphore)              \
   F(vkDestroySemaphore)             \
   F(vkGetSemaphoreCounterValue)     \

@@ -95,6 +95,18 @@ VkResult bindBuffer(const std::shared_ptr<Buffer> &buffer, uintptr_t buffer_hand
   return VK_SUCCESS;
 }
 
+// All host memory is coherent: there is nothing to do but to look at what is asked for.
+VkResult checkRanges(uint32_t count, const VkMappedMemoryRange *ranges, const char *function) {
+  for (const VkMappedMemoryRange *range = ranges; range != ranges + count; ++range) {
+    const auto memory = find<Memory>(range->memory, function);
+    if (!memory) return VK_ERROR_MEMORY_MAP_FAILED;
+    if (!memory->mapped) misuse("%s: of memory that is not mapped", function);
+    if (range->offset >= memory->size || (range->size != VK_WHOLE_SIZE && range->size > memory->size - range->offset))
+      misuse("%s: beyond the end of the memory", function);
+  }
+  return VK_SUCCESS;
+}
+
 } // namespace
 } // namespace softvulkan
 
@@ -226,6 +238,18 @@ SOFTVULKAN_API void VKAPI_CALL vkUnmapMemory(VkDevice, VkDeviceMemory handle) {
   const Lock lock(state().lock);
   const auto memory = find<Memory>(handle, __func__);
   if (memory && !std::exchange(memory->mapped, false)) misuse("vkUnmapMemory: it is not mapped");
+}
+
+SOFTVULKAN_API VkResult VKAPI_CALL vkFlushMappedMemoryRanges(VkDevice, uint32_t count,
+                                                             const VkMappedMemoryRange *ranges) {
+  const Lock lock(state().lock);
+  return checkRanges(count, ranges, __func__);
+}
+
+SOFTVULKAN_API VkResult VKAPI_CALL vkInvalidateMappedMemoryRanges(VkDevice, uint32_t count,
+                                                                  const VkMappedMemoryRange *ranges) {
+  const Lock lock(state().lock);
+  return checkRanges(count, ranges, __func__);
 }
 
 SOFTVULKAN_API VkResult VKAPI_CALL vkGetMemoryFdKHR(VkDevice, const VkMemoryGetFdInfoKHR *info, int *out) {

@@ -125,6 +125,27 @@ TEST_F(VulkanTest, ExportNeedsItsOwnAllocation) {
   EXPECT_EQ(allocate(&memory, 4096, 0, nullptr), VK_ERROR_OUT_OF_DEVICE_MEMORY);
 }
 
+TEST_F(VulkanTest, MappedMemoryIsFlushedAndInvalidated) {
+  VkDeviceMemory memory;
+  VK_OK(allocate(&memory, 8192, 2, nullptr));
+  VkMappedMemoryRange range{VK_STRUCTURE_TYPE_MAPPED_MEMORY_RANGE};
+  range.memory = memory;
+  range.size = VK_WHOLE_SIZE;
+  VK_OK(VKD(vkInvalidateMappedMemoryRanges)(device_, 1, &range));
+  EXPECT_EQ(takeVulkanMisuses(), 1u); // it is not mapped
+  void *data = nullptr;
+  VK_OK(VKD(vkMapMemory)(device_, memory, 0, VK_WHOLE_SIZE, 0, &data));
+  VK_OK(VKD(vkInvalidateMappedMemoryRanges)(device_, 1, &range));
+  VK_OK(VKD(vkFlushMappedMemoryRanges)(device_, 1, &range));
+  EXPECT_EQ(takeVulkanMisuses(), 0u);
+  range.offset = 4096;
+  range.size = 8192;
+  VK_OK(VKD(vkFlushMappedMemoryRanges)(device_, 1, &range));
+  EXPECT_EQ(takeVulkanMisuses(), 1u); // beyond its end
+  VKD(vkUnmapMemory)(device_, memory);
+  VKD(vkFreeMemory)(device_, memory, nullptr);
+}
+
 TEST_F(VulkanTest, NoticesWhatIsLeftAndUsedAfterItsEnd) {
   const VkBuffer buffer = makeBuffer(1000, 0);
   VKD(vkDestroyDevice)(std::exchange(device_, VK_NULL_HANDLE), nullptr);

@@ -169,6 +169,21 @@ TEST(SoftNvrtc, IsAskedForWhatItKnows) {
   EXPECT_NE(failed.error().what.find("preprocess.cu(1): error"), std::string::npos) << failed.error().what;
 }
 
+// The one that has GStreamer's kernels compiled is what the programs find that run whole pipelines.
+TEST(SoftNvrtc, OfGStreamersKernelsGivesOursWithoutCompiling) {
+  auto nvrtc = Nvrtc::open(GSTZC_SOFT_NVRTC_OF_GSTREAMER);
+  ASSERT_TRUE(nvrtc.ok()) << nvrtc.error().message();
+  EXPECT_EQ((*nvrtc)->version(), "NVRTC 13.0");
+  setenv("SOFTCUDA_KERNELS", GSTZC_SOFT_KERNELS, 1);
+  for (const auto &[capability, target] :
+       {std::pair(87, "sm_87"), std::pair(110, "sm_110"), std::pair(99, "compute_90")}) {
+    auto image = (*nvrtc)->compile(kernelSource(), "preprocess.cu", capability);
+    ASSERT_TRUE(image.ok()) << image.error().message();
+    EXPECT_EQ(image->target, target);
+    EXPECT_TRUE(std::string_view(image->data).starts_with(".version")) << image->data;
+  }
+}
+
 TEST_F(Kernels, AreNotLaunchedOnWhatCannotBe) {
   auto module = KernelModule::load(context_);
   ASSERT_TRUE(module.ok()) << module.error().message();
