@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "gst/drm/element/negotiation.h"
+
+#include <algorithm>
+
+#include <drm_fourcc.h>
+#include <gst/allocators/allocators.h>
+#include <gst/video/video.h>
+
+#include "gst/drm/overlay/composition_caps.h"
+
+namespace gstzc {
+
+GstCaps *templateCaps() {
+  GstCaps *caps = gst_caps_new_empty();
+  GValue formats = G_VALUE_INIT;
+  g_value_init(&formats, GST_TYPE_LIST);
+  for (int f = GST_VIDEO_FORMAT_ENCODED + 1; f < GST_VIDEO_FORMAT_LAST; ++f) {
+    const auto format = static_cast<GstVideoFormat>(f);
+    if (format == GST_VIDEO_FORMAT_DMA_DRM || drmFormatName(format) == nullptr) continue;
+    GValue value = G_VALUE_INIT;
+    g_value_init(&value, G_TYPE_STRING);
+    g_value_set_static_string(&value, gst_video_format_to_string(format));
+    gst_value_list_append_and_take_value(&formats, &value);
+  }
+  const auto add = [&](bool dmabuf, bool drm) {
+    GstStructure *s =
+        gst_structure_new("video/x-raw", "width", GST_TYPE_INT_RANGE, 1, G_MAXINT, "height", GST_TYPE_INT_RANGE, 1,
+                          G_MAXINT, "framerate", GST_TYPE_FRACTION_RANGE, 0, 1, G_MAXINT, 1, nullptr);
+    if (drm)
+      gst_structure_set(s, "format", G_TYPE_STRING, "DMA_DRM", nullptr);
+    else
+      gst_structure_set_value(s, "format", &formats);
+    gst_caps_append_structure_full(
+        caps, s, dmabuf ? gst_caps_features_new_single_static_str(GST_CAPS_FEATURE_MEMORY_DMABUF) : nullptr);
+  };
+  add(true, true);
+  add(true, false);
+  add(false, false);
+  g_value_unset(&formats);
+  GstCaps *both = withCompositions(caps);
+  gst_caps_unref(caps);
+  return both;
+}
+
+FrameNeed needOfCaps(const FrameCaps &caps) {
+  FrameNeed need;
+  const bool implicit = caps.memory == MemoryKind::DmaBuf && !caps.drm_notation;
+  need.format = {caps.fourcc, implicit ? DRM_FORMAT_MOD_INVALID : caps.modifier};
+  need.width = caps.width();
+  need.height = caps.height();
+  need.par_n = std::max(GST_VIDEO_INFO_PAR_N(&caps.info), 1);
+  need.par_d = std::max(GST_VIDEO_INFO_PAR_D(&caps.info), 1);
+  return need;
+}
+
+bool SinkNegotiation::accepts(const GstCaps *caps) const {
+  if (!caps_.ready()) { // no device is open: what any could take
+    GstCaps *any = templateCaps();
+    const bool possible = gst_caps_is_subset(caps, any);
+    gst_caps_unref(any);
+    return possible;
+  }
+  if (caps_.accepts(caps)) return true;
+  const std::lock_guard lock(mutex_);
+  return coming_ != nullptr && (caps == coming_ || gst_caps_is_equal(caps, coming_));
+}
+
+void SinkNegotiation::eventIsComing(const GstCaps *caps) {
+  const std::lock_guard lock(mutex_);
+  coming_ = const_cast<GstCaps *>(caps);
+}
+
+bool SinkNegotiation::renegotiate(GstPad *pad, const GstCaps *now, const OfferedFormats &offers) {
+  if (waiting_ != 0) return false;
+  offer(offers, overlays_);
+  GstCaps *mine = caps_.caps();
+  GstCaps *possible = gst_pad_peer_query_caps(pad, mine);
+  gst_caps_unref(mine);
+  // Upstream that answers with what it sends already has nothing else. What may be attached to frames is no difference.
+  GstCaps *plain = now != nullptr ? withoutCompositions(now) : nullptr;
+  bool other = false;
+  for (guint i = 0; possible != nullptr && i < gst_caps_get_size(possible) && !other; ++i) {
+    GstCaps *nth = gst_caps_copy_nth(possible, i), *one = withoutCompositions(nth);
+    gst_caps_unref(nth);
+    other = caps_.accepts(one) || (!gst_caps_is_fixed(one) && !gst_caps_is_empty(one));
+    other = other && !(plain != nullptr && gst_caps_is_fixed(one) && gst_caps_is_equal(one, plain));
+    gst_caps_unref(one);
+  }
+  gst_clear_caps(&plain);
+  gst_clear_caps(&possible);
+  if (!other) return false;
+  waiting_ = 1;
+  gst_pad_push_event(pad, gst_event_new_reconfigure());
+  return true;
+}
+
+bool SinkNegotiation::isWaiting() {
+  if (waiting_ == 0 || waitedTooLong()) return false;
+  ++waiting_;
+  return true;
+}
+
+} // namespace gstzc

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// What the element says to upstream about formats, and how it asks for another one.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+#include <gst/gst.h>
+
+#include "gst/drm/negotiate/engine.h"
+#include "gst/drm/sink_caps.h"
+#include "gst/zerocopy/core/result.h"
+#include "gst/zerocopy/frame_layout.h"
+
+namespace gstzc {
+
+// Before a device is open: whatever any device could take.
+GstCaps *templateCaps();
+
+// What caps ask of the display. Plain memory:DMABuf leaves the layout to the driver.
+FrameNeed needOfCaps(const FrameCaps &caps);
+
+// Frames that are given up while upstream is expected to change its caps; more would be a stream that shows nothing.
+constexpr unsigned kMaxRenegotiationFrames = 120;
+
+class SinkNegotiation {
+public:
+  // The answer to caps queries, from now on. `overlays`: whether frames may come with GstVideoOverlayComposition.
+  void offer(const OfferedFormats &offers, bool overlays) {
+    overlays_ = overlays;
+    caps_.update(offers, {.overlay_composition = overlays});
+  }
+  void close() {
+    caps_.clear();
+    waiting_ = 0;
+  }
+
+  // Transfer full; null before offer().
+  GstCaps *caps(GstCaps *filter) const { return caps_.caps(filter); }
+  // Caps of an event that is on its way pass, so that what is wrong with them is said where they arrive; refused they
+  // would end as "not negotiated" without a reason.
+  bool accepts(const GstCaps *caps) const;
+  void eventIsComing(const GstCaps *caps); // null: it is over
+
+  // The pair of `now` cannot be shown. True: upstream could send something else and was asked to (RECONFIGURE on
+  // `pad`); its frames are to be given up until caps come. False: it cannot, or was asked long ago.
+  bool renegotiate(GstPad *pad, const GstCaps *now, const OfferedFormats &offers);
+  // Whether to give up a frame because caps are to come; false after too many.
+  bool isWaiting();
+  bool waitedTooLong() const { return waiting_ > kMaxRenegotiationFrames; }
+  void capsCame() { waiting_ = 0; }
+
+private:
+  SinkCaps caps_;
+  mutable std::mutex mutex_;
+  GstCaps *coming_ = nullptr; // borrowed: compared only
+  bool overlays_ = false;
+  unsigned waiting_ = 0; // frames given up since RECONFIGURE, plus one
+};
+
+} // namespace gstzc

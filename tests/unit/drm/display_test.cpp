@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Display on devices that exist only as profiles: what it asks of planes and outputs, and what it does when they
+// change.
+#include <cstring>
+
+#include "gst/drm/display.h"
+#include "gst/zerocopy/core/dmabuf.h"
+#include "tests/unit/drm/device/profile_fixture.h"
+
+using namespace gstzc;
+using namespace gstzc::testdata;
+using namespace std::chrono_literals;
+
+namespace {
+
+KmsProperty ranged(uint32_t id, uint64_t value, uint64_t min, uint64_t max) {
+  KmsProperty p = property(id, value);
+  p.flags = DRM_MODE_PROP_RANGE;
+  p.values = {{"min", min}, {"max", max}};
+  return p;
+}
+
+KmsProperty rotations(uint32_t id, std::initializer_list<std::pair<const char *, uint64_t>> bits) {
+  KmsProperty p = property(id, DRM_MODE_ROTATE_0);
+  p.flags = DRM_MODE_PROP_BITMASK;
+  for (const auto &[name, bit] : bits) p.values.emplace_back(name, bit);
+  return p;
+}
+
+class DisplayTest : public testing::Test {
+protected:
+  void open(KmsSnapshot snapshot) {
+    DeviceProfile profile = profileOf(std::move(snapshot));
+    profile.quirks = quirks_;
+    profile.refusals = refusals_;
+    device_ = ProfileDevice::create(std::move(profile));
+    display_ = openAgain();
+    ASSERT_TRUE(display_);
+  }
+  std::unique_ptr<Display> openAgain() {
+    options_.open.device = device_;
+    Display::Events events;
+    events.commit.failed = [this](const Error &error) {
+      const std::lock_guard lock(mutex_);
+      failures_.push_back(error.what);
+    };
+    events.note = [this](const std::string &text) {
+      const std::lock_guard lock(mutex_);
+      notes_.push_back(text);
+    };
+    auto display = Display::open(options_, events);
+    EXPECT_TRUE(display) << display.error().message();
+    return display ? display.take() : nullptr;
+  }
+
+  void frames(const DrmFormat &format, const ColorChoice &color = {}) {
+    FrameNeed need;
+    need.format = format;
+    need.width = 640;
+    need.height = 480;
+    const auto set = display_->setFrames(need, color);
+    ASSERT_TRUE(set) << set.error().message();
+  }
+  Result<Committer::Submitted> show(const DrmFormat &format, std::optional<Rect> crop = std::nullopt) {
+    return show(*display_, format, crop);
+  }
+  // A new frame, all its memory planes in one buffer.
+  Result<Committer::Submitted> show(Display &display, const DrmFormat &format,
+                                    std::optional<Rect> crop = std::nullopt) {
+    memory_.push_back(memory(640 * 480 * 4 + 4096));
+    DisplayFrameRequest request;
+    ImportKey &key = request.source.key;
+    key.n_planes = format.fourcc == DRM_FORMAT_NV12 ? 2 : 1;
+    key.fourcc = format.fourcc;
+    key.modifier = format.modifier;
+    key.width = 640;
+    key.height = 480;
+    for (unsigned p = 0; p < key.n_planes; ++p) {
+      key.buffers[p] = *bufferId(memory_.back().get());
+      key.pitches[p] = key.n_planes == 2 ? 640 : 2560;
+      key.offsets[p] = p * 640 * 480;
+      request.source.fds[p] = memory_.back().get();
+    }
+    request.crop = crop;
+    request.wait = true;
+    auto fb = display.import(request.source);
+    if (!fb) return fb.error();
+    return display.show(*fb, std::move(request));
+  }
+  void drained() {
+    auto end = display_->drain();
+    ASSERT_TRUE(end) << end.error().message();
+    ASSERT_EQ(*end, Committer::Submitted::Accepted);
+  }
+  uint64_t planeValue(uint32_t plane, const char *name) const {
+    const auto snapshot = device_->snapshot();
+    for (const KmsPlane &p : snapshot->planes)
+      if (p.id == plane) return valueOf(p.properties, name);
+    return 0;
+  }
+
+  ProfileQuirks quirks_;
+  std::vector<ProfileRefusal> refusals_;
+  Display::Options options_;
+  std::vector<UniqueFd> memory_;
+  std::shared_ptr<ProfileDevice> device_;
+  std::unique_ptr<Display> display_;
+  std::mutex mutex_;
+  std::vector<std::string> failures_, notes_;
+};
+
+TEST_F(DisplayTest, FramesAreShownAndTheScreenIsPutBack) {
+  open(desk());
+  frames(kXr24);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(show(kXr24));
+  drained();
+  EXPECT_EQ(display_->counters().commit.shown, 3u);
+  EXPECT_TRUE(device_->snapshot()->crtcs[0].active);
+  ASSERT_TRUE(display_->close());
+  EXPECT_FALSE(device_->snapshot()->crtcs[0].active);
+  const auto after = device_->snapshot();
+  for (const KmsPlane &p : after->planes) EXPECT_EQ(p.crtc, 0u);
+  display_.reset();
+  const auto counters = device_->counters();
+  EXPECT_EQ(counters.live_framebuffers, 0u);
+  EXPECT_EQ(counters.live_blobs, 0u);
+  EXPECT_EQ(counters.live_handles, 0u);
+  EXPECT_EQ(counters.bad_closes, 0u);
+  EXPECT_EQ(counters.shown_removed, 0u);
+}
+
+TEST_F(DisplayTest, ARefusedPlaneIsFollowedByTheNext) {
+  ProfileRefusal primary;
+  primary.type = DRM_PLANE_TYPE_PRIMARY;
+  primary.error = EINVAL;
+  refusals_ = {primary};
+  open(desk());
+  frames(kXr24);
+  ASSERT_TRUE(show(kXr24));
+  drained();
+  EXPECT_EQ(planeValue(51, "CRTC_ID"), 40u) << display_->configuration();
+}
+
+TEST_F(DisplayTest, RefusalsAreRememberedAndNotOffered) {
+  ProfileRefusal tiled;
+  tiled.modifiers = {kNv12Tiled.modifier};
+  tiled.error = ENOSPC;
+  refusals_ = {tiled};
+  open(desk());
+  EXPECT_TRUE(display_->offers(640, 480).contains(kNv12Tiled));
+  frames(kNv12Tiled);
+  const auto shown = show(kNv12Tiled);
+  ASSERT_FALSE(shown);
+  EXPECT_TRUE(display_->pairRefused());
+  EXPECT_NE(shown.error().what.find("ENOSPC"), std::string::npos) << shown.error().what;
+  EXPECT_FALSE(display_->offers(640, 480).contains(kNv12Tiled));
+  EXPECT_TRUE(display_->offers(640, 480).contains(kNv12));
+  EXPECT_TRUE(display_->offers(320, 240).contains(kNv12Tiled)) << "another size is another question";
+  const uint64_t tests = display_->counters().tests;
+  FrameNeed again;
+  again.format = kNv12Tiled;
+  again.width = 640;
+  again.height = 480;
+  EXPECT_FALSE(display_->setFrames(again, {}));
+  EXPECT_EQ(display_->counters().tests, tests) << "the kernel is not asked again";
+}
+
+TEST_F(DisplayTest, WhatIsAskedOfThePlaneIsSet) {
+  KmsSnapshot s = desk();
+  s.planes[1].properties.emplace("alpha", ranged(200, 0xffff, 0, 0xffff));
+  s.planes[1].properties.emplace("zpos", ranged(201, 1, 0, 7));
+  s.planes[1].properties.emplace("rotation", rotations(202, {{"rotate-0", 0}, {"rotate-180", 2}}));
+  open(s);
+  DisplayLook look;
+  look.alpha = 0x8000;
+  look.zpos = 5;
+  look.rotation = DRM_MODE_ROTATE_180;
+  display_->setLook(look);
+  frames(kXr24);
+  ASSERT_TRUE(show(kXr24));
+  drained();
+  EXPECT_EQ(planeValue(50, "CRTC_ID"), 0u) << "the primary plane cannot";
+  EXPECT_EQ(planeValue(51, "CRTC_ID"), 40u);
+  EXPECT_EQ(planeValue(51, "alpha"), 0x8000u);
+  EXPECT_EQ(planeValue(51, "zpos"), 5u);
+  EXPECT_EQ(planeValue(51, "rotation"), uint64_t{DRM_MODE_ROTATE_180});
+  look = {};
+  display_->setLook(look);
+  ASSERT_TRUE(show(kXr24));
+  drained();
+  EXPECT_EQ(planeValue(50, "CRTC_ID"), 40u) << "the best plane again";
+  EXPECT_EQ(planeValue(51, "CRTC_ID"), 0u);
+}
+
+TEST_F(DisplayTest, CropIsTheSourceRectangle) {
+  open(desk());
+  frames(kXr24);
+  ASSERT_TRUE(show(kXr24, Rect{16, 8, 320, 240}));
+  drained();
+  EXPECT_EQ(planeValue(50, "SRC_X") >> 16, 16u);
+  EXPECT_EQ(planeValue(50, "SRC_Y") >> 16, 8u);
+  EXPECT_EQ(planeValue(50, "SRC_W") >> 16, 320u);
+  EXPECT_EQ(planeValue(50, "SRC_H") >> 16, 240u);
+}
+
+TEST_F(DisplayTest, NothingIsMadeOrTestedPerFrame) {
+  open(desk());
+  frames(kXr24);
+  ASSERT_TRUE(show(kXr24));
+  const uint64_t tests = device_->counters().tests, blobs = device_->counters().live_blobs;
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(show(kXr24));
+  drained();
+  EXPECT_EQ(device_->counters().tests, tests);
+  EXPECT_EQ(device_->counters().live_blobs, blobs);
+  EXPECT_EQ(device_->counters().commits, 6u) << "one commit a frame";
+}
+
+TEST_F(DisplayTest, UnpluggedFramesAreDroppedAndThenItGoesOn) {
+  open(desk());
+  frames(kXr24);
+  ASSERT_TRUE(show(kXr24));
+  drained();
+  device_->setConnection("HDMI-A-1", DRM_MODE_DISCONNECTED);
+  for (int i = 0; i < 8; ++i) ASSERT_TRUE(show(kXr24));
+  EXPECT_EQ(display_->counters().commit.shown, 1u);
+  EXPECT_EQ(display_->counters().commit.suspensions, 1u);
+  device_->setConnection("HDMI-A-1", DRM_MODE_CONNECTED);
+  ASSERT_TRUE(show(kXr24));
+  drained();
+  EXPECT_GE(display_->counters().commit.shown, 2u);
+  EXPECT_EQ(notes_.size(), 2u);
+  EXPECT_TRUE(failures_.empty());
+}
+
+TEST_F(DisplayTest, UnpluggedIsAnErrorIfWanted) {
+  options_.on_unplug = OnUnplug::Error;
+  open(desk());
+  frames(kXr24);
+  ASSERT_TRUE(show(kXr24));
+  drained();
+  device_->setConnection("HDMI-A-1", DRM_MODE_DISCONNECTED);
+  ASSERT_EQ(failures_.size(), 1u);
+  EXPECT_NE(failures_[0].find("HDMI-A-1"), std::string::npos) << failures_[0];
+}
+
+TEST_F(DisplayTest, AnotherProcessTakesTheDisplayAndGivesItBack) {
+  open(desk());
+  frames(kXr24);
+  ASSERT_TRUE(show(kXr24));
+  drained();
+  device_->setMaster(false);
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(show(kXr24));
+  display_->setLook({.keep_aspect = false}); // a new plan meanwhile
+  ASSERT_TRUE(show(kXr24)) << "a frame that is not seen is no error";
+  device_->setMaster(true);
+  for (int i = 0; i < 100 && display_->counters().commit.shown < 2; ++i) {
+    ASSERT_TRUE(show(kXr24));
+    std::this_thread::sleep_for(20ms);
+  }
+  EXPECT_GE(display_->counters().commit.shown, 2u);
+  EXPECT_TRUE(failures_.empty());
+}
+
+TEST_F(DisplayTest, TwoOnOneDevice) {
+  KmsSnapshot s = desk();
+  s.connectors.push_back(connector(31, "HDMI-A-2", DRM_MODE_CONNECTED));
+  KmsCrtc second;
+  second.id = 41;
+  s.crtcs.push_back(second);
+  for (KmsConnector &c : s.connectors) c.possible_crtcs = 3;
+  s.planes.push_back(plane(54, DRM_PLANE_TYPE_PRIMARY, {kXr24}, 2));
+  s.planes[1].possible_crtcs = 3; // the overlay: whoever is first
+  open(s);
+  auto other = openAgain();
+  ASSERT_TRUE(other);
+  frames(kNv12);
+  ASSERT_TRUE(show(kNv12));
+  drained();
+  FrameNeed need;
+  need.format = kNv12;
+  need.width = 640;
+  need.height = 480;
+  const auto taken = other->setFrames(need, {});
+  EXPECT_TRUE(taken || taken.error().what.find("in use") != std::string::npos);
+  need.format = kXr24;
+  ASSERT_TRUE(other->setFrames(need, {}));
+  ASSERT_TRUE(show(*other, kXr24));
+  ASSERT_TRUE(other->drain());
+  EXPECT_EQ(planeValue(51, "CRTC_ID"), 40u) << "the other's modeset left it alone";
+  EXPECT_EQ(planeValue(54, "CRTC_ID"), 41u) << other->configuration();
+  ASSERT_TRUE(other->close());
+  EXPECT_EQ(planeValue(51, "CRTC_ID"), 40u) << "and so did its end";
+  ASSERT_TRUE(show(kNv12));
+  drained();
+  EXPECT_TRUE(failures_.empty());
+}
+
+// A connector that can be told of HDR, with or without a screen that knows PQ.
+KmsSnapshot hdrDesk(bool pq) {
+  KmsSnapshot s = desk();
+  KmsConnector &c = s.connectors[0];
+  KmsProperty metadata = property(300, 0);
+  metadata.flags = DRM_MODE_PROP_BLOB;
+  c.properties.emplace("HDR_OUTPUT_METADATA", metadata);
+  KmsProperty space = property(301, 0);
+  space.flags = DRM_MODE_PROP_ENUM;
+  space.values = {{"Default", 0}, {"BT2020_RGB", 9}};
+  c.properties.emplace("Colorspace", space);
+  c.properties.emplace("vrr_capable", property(302, 1));
+  s.crtcs[0].properties.emplace("VRR_ENABLED", ranged(303, 0, 0, 1));
+  c.edid.assign(256, 0);
+  const uint8_t cta[] = {0x02, 0x03, 0x08, 0x00, 0xe3, 0x06, static_cast<uint8_t>(pq ? 0x05 : 0x01), 0x01};
+  std::memcpy(c.edid.data() + 128, cta, sizeof cta);
+  return s;
+}
+
+ColorChoice pq() {
+  ColorChoice color;
+  color.bt2020 = true;
+  color.hdr.emplace();
+  color.hdr->hdmi_metadata_type1.eotf = kEotfPq;
+  return color;
+}
+
+class DisplayHdr : public DisplayTest, public testing::WithParamInterface<std::tuple<bool, HdrMode, bool>> {};
+
+TEST_P(DisplayHdr, TheScreenIsToldWhereItUnderstands) {
+  const auto [capable, mode, told] = GetParam();
+  options_.hdr = mode;
+  open(hdrDesk(capable));
+  frames(kXr24, pq());
+  ASSERT_TRUE(show(kXr24));
+  drained();
+  const KmsConnector connector = device_->snapshot()->connectors[0];
+  EXPECT_EQ(valueOf(connector.properties, "HDR_OUTPUT_METADATA") != 0, told);
+  EXPECT_EQ(valueOf(connector.properties, "Colorspace"), told ? 9u : 0u);
+  ASSERT_TRUE(display_->close());
+  EXPECT_EQ(valueOf(device_->snapshot()->connectors[0].properties, "HDR_OUTPUT_METADATA"), 0u);
+  EXPECT_EQ(valueOf(device_->snapshot()->connectors[0].properties, "Colorspace"), 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Screens, DisplayHdr,
+                         testing::Values(std::tuple{true, HdrMode::Auto, true}, std::tuple{false, HdrMode::Auto, false},
+                                         std::tuple{false, HdrMode::Always, true},
+                                         std::tuple{true, HdrMode::Never, false}));
+
+TEST_F(DisplayTest, VariableRefreshWhereTheScreenCan) {
+  options_.vrr = true;
+  open(hdrDesk(false));
+  frames(kXr24);
+  ASSERT_TRUE(show(kXr24));
+  drained();
+  EXPECT_EQ(valueOf(device_->snapshot()->crtcs[0].properties, "VRR_ENABLED"), 1u);
+  ASSERT_TRUE(display_->close());
+  EXPECT_EQ(valueOf(device_->snapshot()->crtcs[0].properties, "VRR_ENABLED"), 0u);
+}
+
+TEST(Edid, TransferFunctions) {
+  EXPECT_EQ(edidTransferFunctions({}), 0);
+  std::vector<uint8_t> edid(256, 0);
+  EXPECT_EQ(edidTransferFunctions(edid), 0);
+  const uint8_t cta[] = {0x02, 0x03, 0x0c, 0x00, 0x23, 0x09, 0x07, 0x07, 0xe3, 0x06, 0x0d, 0x01};
+  std::memcpy(edid.data() + 128, cta, sizeof cta);
+  EXPECT_EQ(edidTransferFunctions(edid), 0x0d) << "SDR, PQ, HLG";
+  edid[128 + 8] = 0xff; // a block that ends past the collection
+  EXPECT_EQ(edidTransferFunctions(edid), 0);
+  edid.resize(200);
+  EXPECT_EQ(edidTransferFunctions(edid), 0) << "cut off";
+}
+
+TEST(Hdr, MetadataFromCaps) {
+  gst_init(nullptr, nullptr);
+  GstCaps *caps =
+      gst_caps_from_string("video/x-raw,format=P010_10LE,width=64,height=48,framerate=30/1,colorimetry=bt2100-pq,"
+                           "mastering-display-info=(string)34000:16000:13250:34500:7500:3000:15635:16450:10000000:50,"
+                           "content-light-level=(string)1000:400");
+  GstVideoInfo info;
+  ASSERT_TRUE(gst_video_info_from_caps(&info, caps));
+  const auto hdr = hdrMetadataOf(info, caps);
+  gst_caps_unref(caps);
+  ASSERT_TRUE(hdr);
+  const auto &frame = hdr->hdmi_metadata_type1;
+  EXPECT_EQ(frame.eotf, kEotfPq);
+  EXPECT_EQ(frame.display_primaries[0].x, 34000);
+  EXPECT_EQ(frame.white_point.y, 16450);
+  EXPECT_EQ(frame.max_display_mastering_luminance, 1000) << "cd/m²";
+  EXPECT_EQ(frame.min_display_mastering_luminance, 50) << "0.0001 cd/m²";
+  EXPECT_EQ(frame.max_cll, 1000);
+  EXPECT_EQ(frame.max_fall, 400);
+}
+
+} // namespace
