@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+#include "tests/unit/drm/overlay/count_allocations.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <new>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) // these have their own
+
+std::optional<uint64_t> gstzc::testdata::allocationsSoFar() { return std::nullopt; }
+
+#else
+
+namespace {
+std::atomic<uint64_t> allocations = 0;
+}
+
+void *operator new(size_t size) {
+  ++allocations;
+  if (void *memory = std::malloc(size)) return memory;
+  std::abort();
+}
+void operator delete(void *memory) noexcept { std::free(memory); }
+void operator delete(void *memory, size_t) noexcept { std::free(memory); }
+
+std::optional<uint64_t> gstzc::testdata::allocationsSoFar() { return allocations; }
+
+#endif
