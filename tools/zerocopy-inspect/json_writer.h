@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// JSON through json-glib.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <json-glib/json-glib.h>
+
+namespace gstzc::inspect {
+
+// Objects and arrays in the order they are written. Text that is no UTF-8 (a file's name) has its bytes replaced.
+class JsonWriter {
+public:
+  JsonWriter() : builder_(json_builder_new()) {}
+  ~JsonWriter() { g_object_unref(builder_); }
+  JsonWriter(const JsonWriter &) = delete;
+  JsonWriter &operator=(const JsonWriter &) = delete;
+
+  JsonWriter &key(const char *name) {
+    json_builder_set_member_name(builder_, name);
+    return *this;
+  }
+  void beginObject() { json_builder_begin_object(builder_); }
+  void endObject() { json_builder_end_object(builder_); }
+  void beginArray() { json_builder_begin_array(builder_); }
+  void endArray() { json_builder_end_array(builder_); }
+
+  void value(std::string_view text);
+  void value(const char *text) { value(std::string_view(text)); }
+  void value(const std::string &text) { value(std::string_view(text)); }
+  void value(bool b) { json_builder_add_boolean_value(builder_, b); }
+  void value(int64_t i) { json_builder_add_int_value(builder_, i); }
+  void value(uint32_t i) { value(static_cast<int64_t>(i)); }
+  void value(int i) { value(static_cast<int64_t>(i)); }
+  void value(size_t i) { value(static_cast<int64_t>(i)); }
+  void value(double d) { json_builder_add_double_value(builder_, d); }
+  void value(const std::vector<std::string> &texts);
+  void null() { json_builder_add_null_value(builder_); }
+
+  template <typename T> void member(const char *name, const T &v) {
+    key(name);
+    value(v);
+  }
+  // null where there is no text
+  void memberOrNull(const char *name, const std::string &text) {
+    key(name);
+    if (text.empty())
+      null();
+    else
+      value(text);
+  }
+
+  // The root has to be complete. Ends with a newline.
+  std::string text() const;
+
+private:
+  JsonBuilder *builder_;
+};
+
+} // namespace gstzc::inspect

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// The tool as a function, so that tests call it like a shell does.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "command_line.h"
+#include "gst/zerocopy/core/result.h"
+
+namespace gstzc::inspect {
+
+enum class Exit { Shown = 0, Impossible = 1, BadInput = 2 };
+
+// What a command has to say on stdout. An error is bad input.
+struct Answer {
+  Exit exit = Exit::Shown;
+  std::string text;
+};
+
+Result<Answer> caps(const CommandLine &line);
+Result<Answer> explainCaps(const CommandLine &line);
+Result<Answer> negotiateFragment(const CommandLine &line);
+Result<Answer> compareProfiles(const CommandLine &line);
+Result<Answer> recordProfile(const CommandLine &line);
+Result<Answer> matrix(const CommandLine &line);
+
+struct Outcome {
+  Exit exit = Exit::Shown;
+  std::string out, err;
+};
+
+// `args` without the program's name. GStreamer is initialised.
+Outcome runTool(const std::vector<std::string> &args);
+
+// Of a whole file, or the error with its name.
+Status writeFile(const std::string &path, const std::string &text);
+
+} // namespace gstzc::inspect
