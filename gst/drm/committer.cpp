@@ -31,6 +31,7 @@ bool Committer::Waiting::ready() const {
 }
 
 bool Committer::hasPlace() const {
+  if (suspended()) return true;
   if (in_hand_) return false;
   return queue_.empty() || (queue_.size() < limits_.queue && !queue_.front().ready());
 }
@@ -77,7 +78,9 @@ Result<Committer::Submitted> Committer::submit(std::shared_ptr<DisplayFrame> fra
     }
     counters_.fence_waits += waiting.waited;
     queue_.push_back(std::move(waiting));
-    if (!wait) {
+    if (suspended()) {
+      dropSuspended(gone);
+    } else if (!wait) {
       dropOvertaken(gone);
       const size_t most = std::max<size_t>(limits_.queue, 1);
       // never the first one: its fence is the next to signal
@@ -111,14 +114,36 @@ void Committer::dropOvertaken(std::vector<Waiting> &gone) {
     }
 }
 
+void Committer::dropSuspended(std::vector<Waiting> &gone) {
+  while (queue_.size() > 1) drop(0, gone);
+}
+
+void Committer::suspend(bool on) {
+  std::vector<Waiting> gone;
+  {
+    const std::lock_guard lock(mutex_);
+    if (suspended_ == on) return;
+    suspended_ = on;
+    if (on) {
+      ++counters_.suspensions;
+      dropSuspended(gone);
+    } else {
+      restore_due_ = true;
+    }
+  }
+  changed_.notify_all();
+  wake();
+}
+
 Result<Committer::Submitted> Committer::drain() {
   std::unique_lock lock(mutex_);
   const auto flips = static_cast<int>(queue_.size()) + 2;
   const auto deadline = lastFenceDeadline() + flips * limits_.flip + limits_.busy;
   const auto empty = [&] { return queue_.empty() && !in_hand_ && !in_flight_; };
-  const bool done =
-      changed_.wait_until(lock, deadline, [&] { return empty() || failed_ || interrupted_ || stopping_; });
+  const bool done = changed_.wait_until(lock, deadline,
+                                        [&] { return empty() || suspended() || failed_ || interrupted_ || stopping_; });
   if (failed_) return *failed_;
+  if (suspended() && !interrupted_) return Submitted::Accepted; // given up: nobody sees it
   if (!done)
     return Error{"the last frame did not reach the display", ETIMEDOUT, "Look for messages of its driver in dmesg"};
   return empty() ? Submitted::Accepted : Submitted::Interrupted;
@@ -177,7 +202,11 @@ void Committer::run() {
                        ETIMEDOUT, "Look for messages of the display driver in dmesg"});
       continue;
     }
-    const bool next = !in_flight_ && !queue_.empty() && queue_.front().settled() && !failed_;
+    if (lost_ && !suspended_ && now >= retry_at_) {
+      regainMaster(lock);
+      continue;
+    }
+    const bool next = !in_flight_ && !queue_.empty() && queue_.front().settled() && !failed_ && !suspended();
     if (next && now >= retry_at_) {
       commitFirst(lock);
       continue;
@@ -190,7 +219,7 @@ void Committer::run() {
     };
     if (in_flight_)
       until(flip_deadline_);
-    else if (next)
+    else if (next || (lost_ && !suspended_))
       until(retry_at_);
     pollfd fds[2] = {{wake_.get(), POLLIN, 0}, {in_flight_ ? flip_.get() : -1, POLLIN, 0}};
     lock.unlock();
@@ -274,6 +303,7 @@ void Committer::commitFirst(std::unique_lock<std::mutex> &lock) {
   queue_.pop_front();
   in_hand_ = true;
   flushed_ = false;
+  if (restore_due_ && whole_) inheritState(first.frame->state, *whole_);
   const bool refused_before = refused_;
   std::vector<Waiting> gone;
   UniqueFd flip;
@@ -306,6 +336,11 @@ void Committer::commitFirst(std::unique_lock<std::mutex> &lock) {
     ++counters_.commits;
     counters_.in_fences += in_fence >= 0 && refusal == 0;
     busy_since_.reset();
+    restore_due_ = false;
+    if (first.frame->state.mode) {
+      whole_ = first.frame->state;
+      if (!whole_->planes.empty()) whole_->planes.erase(whole_->planes.begin()); // the frame itself
+    }
     in_flight_ = std::move(first.frame);
     in_flight_->in_fence.reset();
     flip_ = std::move(flip);
@@ -329,6 +364,9 @@ void Committer::commitFirst(std::unique_lock<std::mutex> &lock) {
       fail(lock, Error{"another user of this device kept the output busy for " +
                            std::to_string(limits_.busy.count() / 1000) + " s",
                        rc, "Let commits on a shared descriptor end in time"});
+    } else if (rc == EACCES && limits_.regain.count() > 0) {
+      busy_since_.reset();
+      loseMaster(lock);
     } else if (rc == EACCES || rc == EPERM) {
       fail(lock,
            Error{"commit a frame", rc, "The display was given to another process (a switch of virtual terminals?)"});
@@ -369,6 +407,34 @@ void Committer::finishFlip(std::unique_lock<std::mutex> &lock) {
   lock.unlock();
   replaced.reset();
   lock.lock();
+}
+
+void Committer::loseMaster(std::unique_lock<std::mutex> &lock) {
+  lost_ = true;
+  ++counters_.suspensions;
+  retry_at_ = Clock::now() + limits_.regain;
+  std::vector<Waiting> gone;
+  dropSuspended(gone);
+  changed_.notify_all();
+  lock.unlock();
+  gone.clear();
+  if (events_.note)
+    events_.note("the display was given to another process (a switch of virtual terminals?): frames are dropped until "
+                 "it comes back");
+  lock.lock();
+}
+
+void Committer::regainMaster(std::unique_lock<std::mutex> &lock) {
+  lock.unlock();
+  const bool back = port_->regain();
+  lock.lock();
+  if (back) {
+    lost_ = false;
+    restore_due_ = true;
+    changed_.notify_all();
+  } else {
+    retry_at_ = Clock::now() + limits_.regain;
+  }
 }
 
 void Committer::fail(std::unique_lock<std::mutex> &lock, Error error) {

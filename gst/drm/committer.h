@@ -54,6 +54,8 @@ public:
   virtual bool takesInFence(const ScreenState &state) const = 0;
   // A sync_file that has signalled, borrowed; -1: there is none to be had.
   virtual int signalledFence() const = 0;
+  // Tries to become master again after another process took the display. True: commits may work again.
+  virtual bool regain() { return false; }
 };
 
 // Brings frames to the screen in order: one is on it, one is committed and waits for its flip, the others wait in user
@@ -71,6 +73,9 @@ public:
     std::chrono::milliseconds busy{10000}; // how long the kernel may go on saying EBUSY to one frame
     std::chrono::milliseconds retry{2};    // between attempts while it does
     size_t queue = 3;                      // frames that wait in user space, at least 1
+    // While another process has the display (EACCES) frames are dropped, and it is asked for again this often; 0: an
+    // error instead.
+    std::chrono::milliseconds regain{0};
   };
   // Called on the committer's thread, without locks.
   struct Events {
@@ -88,6 +93,7 @@ public:
     uint64_t fence_wait_ns = 0;                    // from submit() to the end of the fences, all frames
     uint64_t in_fences = 0;                        // commits that carried one
     uint64_t in_fence_refused = 0;                 // 1: the driver refused it, commits carry none any more
+    uint64_t suspensions = 0;                      // times that frames were dropped for want of a display
   };
   enum class Submitted { Accepted, Interrupted };
 
@@ -105,6 +111,9 @@ public:
   Result<Submitted> drain();
   // Drops what waits in user space.
   void flush();
+  // While set, frames are dropped as they come, except for the last one, which is committed when it ends: with all that
+  // the screen is to show, since nobody knows what became of it meanwhile.
+  void suspend(bool on);
   // While set, nothing waits: submit(…, true) and drain() return Interrupted.
   void interrupt(bool on);
   // Ends the thread, without waiting for fences or flips. The frames on screen and in flight stay held.
@@ -139,11 +148,15 @@ private:
   FenceVerdict judge(Waiting &waiting, const Result<FenceResult> &result);
   void commitFirst(std::unique_lock<std::mutex> &lock);
   void finishFlip(std::unique_lock<std::mutex> &lock);
+  void loseMaster(std::unique_lock<std::mutex> &lock);
+  void regainMaster(std::unique_lock<std::mutex> &lock);
   void fail(std::unique_lock<std::mutex> &lock, Error error);
   void wake();
 
   // With the lock held; `gone` is let go without it.
   bool hasPlace() const;
+  bool suspended() const { return suspended_ || lost_; }
+  void dropSuspended(std::vector<Waiting> &gone);
   void drop(size_t index, std::vector<Waiting> &gone);
   void dropOvertaken(std::vector<Waiting> &gone);
   bool overrulesKernel(const ScreenState &state) const;
@@ -157,6 +170,9 @@ private:
   std::condition_variable changed_;
   std::shared_ptr<DisplayFrame> shown_, in_flight_;
   std::deque<Waiting> queue_;
+  std::optional<ScreenState> whole_; // what the last modeset said besides the frame
+  bool suspended_ = false, lost_ = false;
+  bool restore_due_ = false;        // the next commit has to say everything
   std::optional<ScreenState> owed_; // what dropped frames would have done with mode and planes, for the next one
   bool in_hand_ = false;            // the thread has frames in hand that were in the queue
   bool flushed_ = false;            // while it had

@@ -16,8 +16,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr unsigned kAttemptsListed = 8; // in an error; more would say the same again
-
 const char *errnoName(int code) {
   const char *name = strerrorname_np(code);
   return name != nullptr ? name : "?";
@@ -32,195 +30,194 @@ std::string rectName(const Rect &r) {
          std::to_string(r.y);
 }
 
+// Whether any plane of the output could be above another one that shows frames. The kernel is asked when there is a
+// frame.
+bool overlaysThinkable(const KmsSnapshot &snapshot, size_t crtc) {
+  for (size_t i = 0; i < snapshot.planes.size(); ++i)
+    if (snapshot.planes[i].type != DRM_PLANE_TYPE_CURSOR && ((snapshot.planes[i].possible_crtcs >> crtc) & 1) != 0 &&
+        !overlayCandidates(snapshot, crtc, i, DRM_FORMAT_ARGB8888).empty())
+      return true;
+  return false;
+}
+
 } // namespace
 
 Result<std::unique_ptr<Display>> Display::open(const Options &options, Events events) {
   auto device = openDisplay(options.open);
   if (!device) return device.error();
-  auto snapshot = (*device)->snapshot();
-  if (!snapshot) return snapshot.error();
-  auto output = chooseOutput(*snapshot, options.open.connector);
-  if (!output) return output.error();
-
   std::unique_ptr<Display> display(new Display);
+  display->device_ = device.take(); // entered: close() leaves
   display->options_ = options;
   display->events_ = std::move(events);
-  display->device_ = device.take();
-  display->snapshot_ = snapshot.take();
-  display->output_ = *output;
+  if (auto output = display->chooseDisplayOutput(); !output) return output.error();
+
   display->importer_ = std::make_unique<FramebufferImporter>(display->device_, display->snapshot_.addfb2_modifiers);
   Committer::Limits limits;
   limits.queue = options.max_in_flight;
+  limits.regain = 100ms;
   display->events_.commit.note = display->events_.note;
   display->committer_ = std::make_unique<Committer>(
       std::make_unique<KmsCommitPort>(display->device_, display->snapshot_, display->output_), limits,
       display->events_.commit);
+  display->overlay_possible_ =
+      options.overlay != OverlayMode::Off && overlaysThinkable(display->snapshot_, display->output_.crtc);
+  if (options.on_unplug != OnUnplug::Ignore)
+    display->output_watch_ = display->device_->watchOutputs([raw = display.get()] { raw->outputsChanged(); });
   return display;
+}
+
+// On the watcher's thread.
+void Display::outputsChanged() {
+  const KmsConnector &mine = snapshot_.connectors[output_.connector];
+  auto now = device_->snapshot();
+  if (!now) return;
+  const auto it = std::find_if(now->connectors.begin(), now->connectors.end(),
+                               [&](const KmsConnector &c) { return c.id == mine.id; });
+  const bool unplugged = it == now->connectors.end() || it->status == DRM_MODE_DISCONNECTED;
+  if (unplugged_.exchange(unplugged) == unplugged) return;
+  const std::string name = "output " + mine.name + " of " + device_->path();
+  if (!unplugged) {
+    output_changed_ = true;
+    committer_->suspend(false);
+    if (events_.note) events_.note(name + " is plugged in again");
+  } else if (options_.on_unplug == OnUnplug::Error) {
+    if (events_.commit.failed)
+      events_.commit.failed(
+          Error{name + " was unplugged", ENODEV, "Connect it again; on-unplug=pause waits for that, dropping frames"});
+  } else {
+    committer_->suspend(true);
+    if (events_.note) events_.note(name + " was unplugged: frames are dropped until it is back");
+  }
+}
+
+// After it was plugged in: another display may have other modes.
+void Display::refreshOutput() {
+  auto now = device_->snapshot(KmsDevice::Outputs::AsKnown);
+  if (!now) return;
+  KmsConnector &mine = snapshot_.connectors[output_.connector];
+  for (const KmsConnector &c : now->connectors)
+    if (c.id == mine.id) mine.modes = c.modes;
+  plan_.reset();
+}
+
+Status Display::chooseDisplayOutput() {
+  auto snapshot = device_->snapshot();
+  if (!snapshot) return snapshot.error();
+  snapshot_ = snapshot.take();
+  while (true) {
+    device_->claims().mark(snapshot_, this);
+    auto output = chooseOutput(snapshot_, options_.open.connector);
+    if (!output) return output.error();
+    output_ = *output;
+    // false: another sink was first, and is seen the next time
+    if (device_->claims().claimOutput(this, snapshot_.connectors[output_.connector].id,
+                                      snapshot_.crtcs[output_.crtc].id))
+      break;
+  }
+  std::string planes;
+  for (const KmsPlane &plane : snapshot_.planes) {
+    if (((plane.possible_crtcs >> output_.crtc) & 1) == 0) continue;
+    if (options_.plane == 0 || plane.id == options_.plane) return Nothing{};
+    planes += (planes.empty() ? "" : ", ") + planeName(plane);
+  }
+  return Error{"output " + snapshot_.connectors[output_.connector].name + " of " + snapshot_.path + " has no plane " +
+                   std::to_string(options_.plane),
+               0, planes.empty() ? "It has no planes at all" : "Set plane-id= to one of its own: " + planes};
 }
 
 Display::~Display() { (void)close(); }
 
 Status Display::close() {
-  if (!committer_) return Nothing{};
-  committer_->stop();
+  if (!device_) return Nothing{};
   Status result = Nothing{};
-  if (saved_) result = saved_->restore(device_);
-  // only now may frames and framebuffers go: nothing of ours is on screen any more
-  saved_.reset();
-  plan_.reset();
-  committer_.reset();
-  boxes_.reset();
-  importer_->clear();
+  output_watch_.reset();
+  if (committer_) {
+    committer_->stop();
+    if (saved_) result = saved_->restore(device_, this);
+    // only now may frames and framebuffers go: nothing of ours is on screen any more
+    saved_.reset();
+    plan_.reset();
+    committer_.reset();
+    overlay_.reset();
+    importer_->clear();
+  }
+  device_->claims().release(this);
   // buffers of our pool may keep the device for as long as anybody likes
-  device_->dropMaster();
+  device_->leave();
+  device_.reset();
   return result;
 }
 
-void Display::setFrames(const FrameNeed &need, const ColorChoice &color) {
-  need_ = need;
+OfferedFormats Display::offers(uint32_t width, uint32_t height) const {
+  return gstzc::offers(candidates(), output_.crtc, failures_, width, height);
+}
+
+Error Display::whyNot(const FrameNeed &need) const {
+  const KmsSnapshot possible = candidates();
+  std::vector<Refusal> refusals;
+  (void)propose(possible, output_.crtc, need, {}, &refusals);
+  return noPlaneError(possible, output_.crtc, need, {}, refusals);
+}
+
+Status Display::setFrames(const FrameNeed &need, const ColorChoice &color) {
+  {
+    const std::lock_guard lock(look_mutex_);
+    look_ = wanted_look_;
+  }
+  FrameNeed turned = need;
+  turned.rotation = look_.rotation;
+  std::vector<Refusal> refusals;
+  const KmsSnapshot possible = candidates();
+  if (propose(possible, output_.crtc, turned, failures_, &refusals).empty())
+    return noPlaneError(possible, output_.crtc, turned, failures_, refusals);
+  need_ = turned;
   color_ = color;
   // framebuffers of the old frames will not be asked for again
   importer_->clear();
   plan_.reset();
+  return Nothing{};
 }
 
-int Display::test(const ScreenState &state) const {
-  AtomicRequest request;
-  addState(request, snapshot_, output_, state);
-  return request.commit(device_->fd(), DRM_MODE_ATOMIC_TEST_ONLY | DRM_MODE_ATOMIC_ALLOW_MODESET);
+void Display::setLook(const DisplayLook &look) {
+  const std::lock_guard lock(look_mutex_);
+  wanted_look_ = look;
 }
 
-std::vector<std::pair<uint32_t, uint64_t>> Display::planeProperties(const KmsPlane &plane) const {
-  std::vector<std::pair<uint32_t, uint64_t>> result;
-  const auto named = [&](const char *property, const char *value) {
-    const auto p = plane.properties.find(property);
-    if (p == plane.properties.end() || p->second.immutable() || value == nullptr) return;
-    if (const auto v = p->second.named(value)) result.emplace_back(p->second.id, *v);
-  };
-  named("COLOR_ENCODING", color_.encoding);
-  named("COLOR_RANGE", color_.range);
-  // what whoever had the plane before may have left
-  if (const auto p = plane.properties.find("rotation"); p != plane.properties.end())
-    result.emplace_back(p->second.id, DRM_MODE_ROTATE_0);
-  named("alpha", "max");
+// A plan is for a look, a crop and a number of memory planes.
+void Display::refreshLook(const DisplayFrameRequest &request) {
+  DisplayLook look;
+  {
+    const std::lock_guard lock(look_mutex_);
+    look = wanted_look_;
+  }
+  if (plan_ && look == look_ && request.crop == need_.crop && request.source.key.n_planes == need_.memory_planes)
+    return;
+  look_ = look;
+  need_.rotation = look.rotation;
+  need_.crop = request.crop;
+  need_.memory_planes = request.source.key.n_planes;
+  plan_.reset();
+}
+
+Result<std::shared_ptr<Framebuffer>> Display::import(const FramebufferImporter::Source &source) {
+  bool framebuffer_refused = false;
+  auto result = importer_->import(source, &framebuffer_refused);
+  pair_refused_ = !result && framebuffer_refused;
+  if (pair_refused_) failures_.add(0, {source.key.fourcc, source.key.modifier}, source.key.width, source.key.height);
   return result;
 }
 
-ScreenState Display::stateOf(const Plan &plan, const std::shared_ptr<Framebuffer> &fb) const {
-  ScreenState state;
-  state.planes.push_back({plan.plane, fb, plan.place.source, plan.place.target, plan.properties});
-  if (!plan.modeset_due) return state;
-
-  state.mode = plan.mode;
-  const uint32_t crtc = snapshot_.crtcs[output_.crtc].id;
-  for (size_t i = 0; i < snapshot_.planes.size(); ++i) {
-    const KmsPlane &plane = snapshot_.planes[i];
-    if (i == plan.plane) continue;
-    if (plan.background && i == plan.background_plane) {
-      const Rect all{0, 0, plan.width, plan.height};
-      state.planes.push_back({i, plan.background, all, all, {}});
-    } else if (((plane.possible_crtcs >> output_.crtc) & 1) && (plane.crtc == 0 || plane.crtc == crtc)) {
-      // what showed on this output before (a console, a cursor) goes, and so does what an earlier plan of ours used
-      state.planes.push_back({i, nullptr, {}, {}, {}});
-    }
-  }
-  return state;
-}
-
-Result<std::shared_ptr<Framebuffer>> Display::blackPicture(int width, int height) {
-  auto memory = DumbBuffer::create(device_, static_cast<uint32_t>(width), static_cast<uint32_t>(height), 32);
-  if (!memory) return memory.error();
-  const Framebuffer::Plane plane{(*memory)->handle(), (*memory)->pitch(), 0};
-  // the kernel gives zeroed memory, and the framebuffer keeps it
-  return Framebuffer::create(device_, snapshot_.addfb2_modifiers, {DRM_FORMAT_XRGB8888, DRM_FORMAT_MOD_LINEAR},
-                             static_cast<uint32_t>(width), static_cast<uint32_t>(height), {&plane, 1});
-}
-
-Status Display::choose(const std::shared_ptr<Framebuffer> &fb) {
-  const KmsConnector &connector = snapshot_.connectors[output_.connector];
-  auto modes = modeCandidates(snapshot_, connector, need_, options_.mode);
-  if (!modes) return modes.error();
-  std::string refusals;
-  const std::vector<size_t> planes = planeCandidates(snapshot_, output_.crtc, need_.format, &refusals);
-  if (planes.empty())
-    return Error{"no plane of " + connector.name + " on " + device_->path() + " (" + device_->driver() + ") shows " +
-                     toString(need_.format) + (refusals.empty() ? "" : ": " + refusals),
-                 0, "Convert to one of the formats in the sink's caps"};
-  std::optional<size_t> primary;
-  for (size_t i = 0; i < snapshot_.planes.size() && !primary; ++i)
-    if (snapshot_.planes[i].type == DRM_PLANE_TYPE_PRIMARY &&
-        ((snapshot_.planes[i].possible_crtcs >> output_.crtc) & 1))
-      primary = i;
-
-  std::string tried;
-  unsigned n_tried = 0;
-  const auto refused = [&](const std::string &what, int code) {
-    if (++n_tried <= kAttemptsListed) tried += (tried.empty() ? "" : "; ") + what + ": " + errnoName(code);
-  };
-  const auto attempt = [&](const Plan &plan) {
-    const int rc = test(stateOf(plan, fb));
-    if (rc != 0)
-      refused(plan.mode_name + " plane " + std::to_string(snapshot_.planes[plan.plane].id) + " " +
-                  rectName(plan.place.target) + (plan.background ? " over black" : ""),
-              rc);
-    return rc;
-  };
-  for (const ModeChoice &choice : *modes) {
-    auto mode = ModeBlob::create(device_, choice.mode);
-    if (!mode) {
-      refused(modeName(choice.mode), mode.error().code);
-      continue;
-    }
-    Plan plan;
-    plan.mode = *mode;
-    plan.mode_name = modeName(choice.mode);
-    plan.width = choice.mode.hdisplay;
-    plan.height = choice.mode.vdisplay;
-    if (choice.mode.clock > 0) // kHz
-      plan.refresh =
-          std::chrono::nanoseconds(1'000'000ull * choice.mode.htotal * choice.mode.vtotal / choice.mode.clock);
-    std::shared_ptr<Framebuffer> black; // made when first wanted
-    for (const Placement &place : placements(need_, plan.width, plan.height)) {
-      for (const size_t plane : planes) {
-        plan.plane = plane;
-        plan.place = place;
-        plan.properties = planeProperties(snapshot_.planes[plane]);
-        plan.background.reset();
-        int rc = attempt(plan);
-        // some devices want their primary plane to be on whenever the output is
-        if (rc != 0 && rc != EACCES && primary && plane != *primary) {
-          if (!black)
-            if (auto made = blackPicture(plan.width, plan.height)) black = *made;
-          if (black) {
-            plan.background = black;
-            plan.background_plane = primary;
-            rc = attempt(plan);
-          }
-        }
-        if (rc == EACCES)
-          return Error{"use " + device_->path(), rc, "This descriptor is not master: another process took the display"};
-        if (rc != 0) continue;
-        plan_ = plan;
-        boxes_.reset();
-        describe();
-        return Nothing{};
-      }
-    }
-  }
-  if (n_tried > kAttemptsListed) tried += "; …";
-  return Error{connector.name + " of " + device_->path() + " (" + device_->driver() + ") refuses " +
-                   toString(need_.format) + " " + std::to_string(need_.width) + "x" + std::to_string(need_.height) +
-                   " in every way tried (" + tried + ")",
-               0, "Set mode= to the frame's size, or change format or size upstream"};
-}
-
-void Display::chooseOverlay(const std::shared_ptr<Framebuffer> &fb, const std::vector<Rect> &boxes) {
+Status Display::chooseOverlay(const std::shared_ptr<Framebuffer> &fb) {
   plan_->overlay_tried = true;
   const Rect &target = plan_->place.target;
   // on screen, committed, in the queue
-  boxes_ = std::make_unique<BoxOverlay>(device_, snapshot_.addfb2_modifiers, target.width, target.height,
-                                        options_.max_in_flight + 2);
-  auto picture = boxes_->draw(boxes);
+  overlay_ = std::make_unique<OverlayPictures>(
+      OverlayMapping(plan_->place, plan_->rotation), options_.max_in_flight + 2,
+      [device = device_, modifiers = snapshot_.addfb2_modifiers, target] {
+        return OverlayMemory::create(device, modifiers, target.width, target.height);
+      },
+      events_.note);
+  auto picture = overlay_->blank();
   std::string why = picture ? "" : picture.error().message();
   if (picture) {
     Plan whole = *plan_;
@@ -231,47 +228,53 @@ void Display::chooseOverlay(const std::shared_ptr<Framebuffer> &fb, const std::v
       auto properties = planeProperties(plane);
       const auto z = plane.properties.find("zpos"), vz = video.properties.find("zpos");
       if (z != plane.properties.end() && !z->second.immutable() && vz != video.properties.end())
-        properties.emplace_back(z->second.id, std::max(z->second.value, vz->second.value + 1));
+        properties.emplace_back(z->second.id, std::max(z->second.value, look_.zpos.value_or(vz->second.value) + 1));
       ScreenState state = stateOf(whole, fb);
       std::erase_if(state.planes, [&](const PlaneUse &use) { return use.plane == i; });
       state.planes.push_back({i, *picture, {0, 0, target.width, target.height}, target, properties});
-      const int rc = test(state);
+      int rc = test(state);
+      if (rc == 0 && !device_->claims().claimPlane(this, plane.id, snapshot_.crtcs[output_.crtc].id)) rc = EBUSY;
       if (rc == 0) {
         plan_->overlay_plane = i;
         plan_->overlay_properties = properties;
         describe();
-        return;
+        return Nothing{};
       }
       why += (why.empty() ? "" : ", ") + ("plane " + std::to_string(plane.id)) + ": " + errnoName(rc);
     }
   }
-  boxes_.reset();
-  if (!noted_no_overlay_ && events_.note) {
-    noted_no_overlay_ = true;
-    events_.note("boxes are not shown: " + snapshot_.connectors[output_.connector].name + " of " + device_->path() +
-                 " (" + device_->driver() + ") has no free ARGB8888 plane above the video" +
-                 (why.empty() ? "" : " (" + why + ")"));
-  }
+  overlay_.reset();
+  const std::string what = snapshot_.connectors[output_.connector].name + " of " + device_->path() + " (" +
+                           device_->driver() + ") has no free ARGB8888 plane above the video" +
+                           (why.empty() ? "" : " (" + why + ")");
+  if (options_.overlay == OverlayMode::Plane)
+    return Error{what, 0, "Set overlay=auto to show the frames without their overlays"};
+  if (!noted_no_overlay_ && events_.note) events_.note("overlays are not shown: " + what);
+  noted_no_overlay_ = true;
+  if (overlay_possible_.exchange(false) && events_.no_overlay) events_.no_overlay();
+  return Nothing{};
 }
 
-std::optional<PlaneUse> Display::overlayUse(const std::shared_ptr<Framebuffer> &fb, const std::vector<Rect> &boxes) {
-  if (!options_.overlay) return std::nullopt;
-  std::vector<Rect> visible;
-  for (const Rect &box : boxes)
-    if (const Rect r = boxOnTarget(box, plan_->place); r.width > 0) visible.push_back(r);
-  if (!visible.empty() && !plan_->overlay_tried) chooseOverlay(fb, visible);
-  if (!plan_->overlay_plane) return std::nullopt;
-  PlaneUse use;
+// What the overlay's plane shows with this frame; nothing: there is no such plane.
+Result<std::optional<PlaneUse>> Display::overlayUse(const std::shared_ptr<Framebuffer> &fb,
+                                                    const DisplayFrameRequest &request) {
+  const bool empty = request.overlay == nullptr || request.overlay->empty();
+  if (!plan_->overlay_tried && options_.overlay != OverlayMode::Off &&
+      (!empty || options_.overlay == OverlayMode::Plane))
+    if (auto chosen = chooseOverlay(fb); !chosen) return chosen.error();
+  if (!plan_->overlay_plane) return std::optional<PlaneUse>();
+  PlaneUse use; // off
   use.plane = *plan_->overlay_plane;
-  if (visible.empty()) return use; // off
-  auto picture = boxes_->draw(visible);
-  if (!picture) return use;
+  if (empty) return std::optional(use);
+  const uint64_t before = overlay_->counters().redraws;
+  use.fb = overlay_->draw(*request.overlay, request.style);
+  overlay_redraws_ += overlay_->counters().redraws - before;
+  if (!use.fb) return std::optional(use);
   const Rect &target = plan_->place.target;
-  use.fb = *picture;
   use.source = {0, 0, target.width, target.height};
   use.target = target;
   use.properties = plan_->overlay_properties;
-  return use;
+  return std::optional(use);
 }
 
 void Display::waitForFences(DisplayFrame &frame, DisplayFrameRequest &request) const {
@@ -301,11 +304,25 @@ Result<Committer::Submitted> Display::show(std::shared_ptr<Framebuffer> fb, Disp
     if (!output) return output.error();
     saved_.emplace(*before, *output);
   }
+  pair_refused_ = false;
+  if (output_changed_.exchange(false)) refreshOutput();
+  refreshLook(request);
+  if (!plan_ || plan_->modeset_due) device_->claims().mark(snapshot_, this);
   if (!plan_) {
-    if (auto chosen = choose(fb); !chosen) return chosen.error();
+    auto chosen = choose(fb);
+    // another process has the display: as when it takes it from a stream that plays
+    if (!chosen && chosen.error().code == EACCES && device_->regainMaster()) chosen = choose(fb);
+    if (!chosen && chosen.error().code == EACCES && saw_master_) {
+      ++unseen_;
+      return Committer::Submitted::Accepted;
+    }
+    if (!chosen) return chosen.error();
+    saw_master_ = true;
   }
 
-  const std::optional<PlaneUse> overlay = overlayUse(fb, request.boxes);
+  auto used = overlayUse(fb, request);
+  if (!used) return used.error();
+  const std::optional<PlaneUse> &overlay = *used;
   auto frame = std::make_shared<DisplayFrame>();
   frame->state = stateOf(*plan_, fb);
   if (overlay) {
@@ -320,7 +337,7 @@ Result<Committer::Submitted> Display::show(std::shared_ptr<Framebuffer> fb, Disp
   auto submitted = committer_->submit(std::move(frame), request.wait);
   if (submitted && *submitted == Committer::Submitted::Accepted) {
     plan_->modeset_due = false;
-    if (overlay && overlay->fb) boxes_shown_ += request.boxes.size();
+    if (overlay && overlay->fb) boxes_shown_ += request.overlay->boxes.size();
   }
   return submitted;
 }
@@ -332,7 +349,7 @@ void Display::describe() {
                      "), " + toString(need_.format) + ", " + rectName(plan_->place.target);
   if (plan_->place.scaled) text += " scaled from " + std::to_string(need_.width) + "x" + std::to_string(need_.height);
   if (plan_->background) text += " over black";
-  if (plan_->overlay_plane) text += ", boxes on plane " + std::to_string(snapshot_.planes[*plan_->overlay_plane].id);
+  if (plan_->overlay_plane) text += ", overlay on plane " + std::to_string(snapshot_.planes[*plan_->overlay_plane].id);
   {
     const std::lock_guard lock(text_mutex_);
     configuration_ = text;
@@ -346,8 +363,13 @@ std::string Display::configuration() const {
 }
 
 Display::Counters Display::counters() const {
-  return {committer_ ? committer_->counters() : Committer::Counters{}, importer_->imports(), importer_->hits(),
-          boxes_shown_.load()};
+  return {committer_ ? committer_->counters() : Committer::Counters{},
+          importer_->imports(),
+          importer_->hits(),
+          boxes_shown_.load(),
+          overlay_redraws_.load(),
+          tests_.load(),
+          tests_refused_.load()};
 }
 
 } // namespace gstzc

@@ -6,13 +6,16 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
-#include "gst/drm/box_overlay.h"
 #include "gst/drm/committer.h"
 #include "gst/drm/framebuffer.h"
+#include "gst/drm/hdr.h"
 #include "gst/drm/kms_device.h"
+#include "gst/drm/negotiate/engine.h"
+#include "gst/drm/overlay/overlay_pictures.h"
 #include "gst/drm/planning.h"
 #include "gst/drm/screen_state.h"
 #include "gst/zerocopy/fence_policy.h"
@@ -22,13 +25,48 @@ namespace gstzc {
 
 // YCbCr to RGB as the frame wants it; for RGB frames nothing.
 struct ColorChoice {
-  const char *encoding = nullptr; // value of COLOR_ENCODING
-  const char *range = nullptr;    // value of COLOR_RANGE
+  const char *encoding = nullptr;         // value of COLOR_ENCODING
+  const char *range = nullptr;            // value of COLOR_RANGE
+  std::optional<hdr_output_metadata> hdr; // of PQ and HLG frames
+  bool bt2020 = false;                    // the primaries
+};
+
+// When the screen is told of a high dynamic range.
+enum class HdrMode {
+  Auto, // where its EDID promises the frames' transfer function
+  Always,
+  Never,
+};
+
+// How frames are shown, besides what they are; may change from frame to frame.
+struct DisplayLook {
+  std::optional<Rect> rectangle; // of the display; nothing: all of it
+  bool keep_aspect = true;
+  uint32_t rotation = 0;        // DRM_MODE_ROTATE_* with DRM_MODE_REFLECT_*; 0: as it is
+  std::optional<uint64_t> zpos; // of the video's plane; nothing: as the driver has it
+  uint16_t alpha = 0xffff;      // of the video's plane: 0xffff is opaque
+  auto operator<=>(const DisplayLook &) const = default;
+};
+
+// Whether what is attached to frames is shown.
+enum class OverlayMode {
+  Auto,  // where a plane is free for it
+  Plane, // or it is an error
+  Off,
+};
+
+// What becomes of frames while the output's plug is out.
+enum class OnUnplug {
+  Pause, // they are dropped, until it is in again
+  Error, // the stream ends
+  Ignore,
 };
 
 struct DisplayFrameRequest {
   FramebufferImporter::Source source;
-  std::vector<Rect> boxes; // in the frame's pixels
+  const OverlayScene *overlay = nullptr;     // borrowed until show() returns; null: nothing
+  std::shared_ptr<const OverlayStyle> style; // never null where there is a scene
+  std::optional<Rect> crop;                  // the part of the frame to show; nothing: all
   std::shared_ptr<void> keep;
   uint64_t pts = 0;
   bool wait = false;                          // for a place in the queue, instead of dropping who is there
@@ -43,18 +81,26 @@ public:
   struct Options {
     OpenRequest open;
     std::optional<ModeRequest> mode;
-    bool overlay = true;      // show boxes where a plane is free
+    AutoMode auto_mode = AutoMode::Match; // without `mode`
+    OnUnplug on_unplug = OnUnplug::Pause;
+    HdrMode hdr = HdrMode::Auto;
+    bool vrr = false;   // where screen and device can
+    uint32_t plane = 0; // id of the plane for the video; 0: choose
+    OverlayMode overlay = OverlayMode::Auto;
     size_t max_in_flight = 3; // frames that wait for their fences and for the display
   };
   struct Events {
     Committer::Events commit;
     std::function<void(const std::string &)> configured; // the configuration() has changed
     std::function<void(const std::string &)> note;       // something the user may want to know once; any thread
+    std::function<void()> no_overlay;                    // overlayPossible() has become false; in show()
   };
   struct Counters {
     Committer::Counters commit;
     uint64_t imports = 0, import_hits = 0;
-    uint64_t boxes = 0; // drawn, each frame's counted
+    uint64_t boxes = 0;                    // shown, each frame's counted
+    uint64_t overlay_redraws = 0;          // pictures of overlays that were painted in
+    uint64_t tests = 0, tests_refused = 0; // TEST_ONLY commits
   };
 
   static Result<std::unique_ptr<Display>> open(const Options &options, Events events);
@@ -64,15 +110,28 @@ public:
 
   const KmsSnapshot &snapshot() const { return snapshot_; }
   const std::shared_ptr<KmsDevice> &device() const { return device_; }
-  std::vector<uint32_t> formats() const { return linearFormats(snapshot_, output_.crtc); }
+  // What the output takes, for frames of that size without what it has refused (0x0: what it refuses at all sizes).
+  // Streaming thread.
+  OfferedFormats offers(uint32_t width = 0, uint32_t height = 0) const;
 
-  // The frames that follow look like this: mode, plane and rectangles are chosen with the first of them.
-  void setFrames(const FrameNeed &need, const ColorChoice &color);
+  // Why no plane shows such frames, by what is known without trying. Any thread.
+  Error whyNot(const FrameNeed &need) const;
 
-  // Errors carry the errno.
-  Result<std::shared_ptr<Framebuffer>> import(const FramebufferImporter::Source &source) {
-    return importer_->import(source);
-  }
+  // The frames that follow look like this: mode, plane and rectangles are chosen with the first of them. Errors: no
+  // plane has the pair, or in this size; what there is instead.
+  Status setFrames(const FrameNeed &need, const ColorChoice &color);
+  // From the next frame on. Any thread.
+  void setLook(const DisplayLook &look);
+
+  // Errors carry the errno. The pair is remembered where it was the kernel that refused this framebuffer: see
+  // pairRefused().
+  Result<std::shared_ptr<Framebuffer>> import(const FramebufferImporter::Source &source);
+  // Whether the last error was that the output does not take this format and layout in this size, which offers() does
+  // not have any more: upstream may have others.
+  bool pairRefused() const { return pair_refused_; }
+
+  // Whether overlays are wanted and, as far as is known, will be shown. Any thread.
+  bool overlayPossible() const { return overlay_possible_; }
   // Hands the frame to the committer. Errors of the choice of mode and plane list what was tried.
   Result<Committer::Submitted> show(std::shared_ptr<Framebuffer> fb, DisplayFrameRequest request);
   Result<Committer::Submitted> drain() { return committer_->drain(); }
@@ -85,7 +144,8 @@ public:
   // Puts back what was on screen. The frames on screen are let go.
   Status close();
 
-  // "Virtual-1 1024x768@60.00, plane 31 (primary), NV12, 640x480 at 192,144, boxes on plane 40"; empty before a frame.
+  // "Virtual-1 1024x768@60.00, plane 31 (primary), NV12, 640x480 at 192,144, overlay on plane 40"; empty before a
+  // frame.
   std::string configuration() const;
   Counters counters() const;
 
@@ -96,10 +156,13 @@ private:
     int width = 0, height = 0; // of the mode
     std::chrono::nanoseconds refresh{0};
     size_t plane = 0;
+    uint32_t rotation = 0; // value of the plane's property
     Placement place;
     std::vector<std::pair<uint32_t, uint64_t>> properties; // of the video plane
     std::shared_ptr<Framebuffer> background;               // black, on the primary plane; else null
     std::optional<size_t> background_plane;
+    std::vector<PropertySetting> settings; // of output and CRTC
+    std::shared_ptr<PropertyBlob> hdr;
     bool modeset_due = true;
     bool overlay_tried = false;
     std::optional<size_t> overlay_plane;
@@ -107,15 +170,38 @@ private:
   };
 
   Display() = default;
+  struct Attempts;
+  Status chooseDisplayOutput();
+  bool claimPlanes(const Plan &plan);
   Status choose(const std::shared_ptr<Framebuffer> &fb);
+  KmsSnapshot candidates() const;
+  bool takesLook(const KmsPlane &plane) const;
+  Result<bool> tryPlan(Plan &plan, const std::shared_ptr<Framebuffer> &fb, std::shared_ptr<Framebuffer> &black,
+                       Attempts &attempts);
+  // What was tried, for errors.
+  struct Attempts {
+    std::string text;
+    unsigned number = 0;
+    std::set<size_t> planes;
+    std::vector<Refusal> refusals; // of the first placement
+    void refused(const std::string &what, int code);
+  };
+  Result<bool> tryAll(const std::shared_ptr<Framebuffer> &fb, Attempts &attempts);
+  bool wantsHdr() const;
+  void chooseOutputSettings(Plan &plan) const;
+  Error refusePair(const Attempts &attempts);
+  void refreshLook(const DisplayFrameRequest &request);
+  void outputsChanged();
+  void refreshOutput();
   Result<std::shared_ptr<Framebuffer>> blackPicture(int width, int height);
   void describe();
   void waitForFences(DisplayFrame &frame, DisplayFrameRequest &request) const;
   int test(const ScreenState &state) const;
   ScreenState stateOf(const Plan &plan, const std::shared_ptr<Framebuffer> &fb) const;
-  std::vector<std::pair<uint32_t, uint64_t>> planeProperties(const KmsPlane &plane) const;
-  void chooseOverlay(const std::shared_ptr<Framebuffer> &fb, const std::vector<Rect> &boxes);
-  std::optional<PlaneUse> overlayUse(const std::shared_ptr<Framebuffer> &fb, const std::vector<Rect> &boxes);
+  std::vector<std::pair<uint32_t, uint64_t>> planeProperties(const KmsPlane &plane, const Plan *video = nullptr) const;
+  Status chooseOverlay(const std::shared_ptr<Framebuffer> &fb);
+  Result<std::optional<PlaneUse>> overlayUse(const std::shared_ptr<Framebuffer> &fb,
+                                             const DisplayFrameRequest &request);
 
   Options options_;
   Events events_;
@@ -127,10 +213,23 @@ private:
   std::optional<SavedState> saved_;
   FrameNeed need_;
   ColorChoice color_;
-  std::unique_ptr<BoxOverlay> boxes_;
+  DisplayLook look_; // of the plan
+  std::mutex look_mutex_;
+  DisplayLook wanted_look_;
+  FailureMemory failures_;
+  std::shared_ptr<void> output_watch_;
+  std::atomic<bool> unplugged_ = false;
+  std::atomic<bool> output_changed_ = false; // what is plugged in may be another display
+  std::atomic<uint64_t> unseen_ = 0;         // frames that came while the display was another process's
+  bool pair_refused_ = false;
+  bool use_hdr_ = false; // of the plan
+  std::unique_ptr<OverlayPictures> overlay_;
+  bool saw_master_ = false; // a plan was accepted before
   std::optional<Plan> plan_;
   bool noted_no_overlay_ = false;
-  std::atomic<uint64_t> boxes_shown_ = 0;
+  std::atomic<bool> overlay_possible_ = false;
+  std::atomic<uint64_t> boxes_shown_ = 0, overlay_redraws_ = 0;
+  mutable std::atomic<uint64_t> tests_ = 0, tests_refused_ = 0;
   mutable std::mutex text_mutex_;
   std::string configuration_;
 };

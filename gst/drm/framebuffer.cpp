@@ -6,60 +6,60 @@
 
 #include <drm_fourcc.h>
 #include <sys/mman.h>
-#include <xf86drm.h>
 
 namespace gstzc {
 
 Result<std::shared_ptr<Framebuffer>> Framebuffer::create(std::shared_ptr<KmsDevice> device, bool modifiers,
                                                          const DrmFormat &format, uint32_t width, uint32_t height,
                                                          std::span<const Plane> planes) {
-  uint32_t handles[kMaxFramebufferPlanes] = {}, pitches[kMaxFramebufferPlanes] = {},
-           offsets[kMaxFramebufferPlanes] = {};
-  uint64_t modifier[kMaxFramebufferPlanes] = {};
-  for (size_t p = 0; p < planes.size() && p < kMaxFramebufferPlanes; ++p) {
-    handles[p] = planes[p].handle;
-    pitches[p] = planes[p].pitch;
-    offsets[p] = planes[p].offset;
-    modifier[p] = format.modifier;
+  FramebufferRequest request;
+  request.width = width;
+  request.height = height;
+  request.fourcc = format.fourcc;
+  request.modifier = modifiers ? format.modifier : DRM_FORMAT_MOD_INVALID;
+  request.n_planes = static_cast<unsigned>(std::min<size_t>(planes.size(), kMaxFramebufferPlanes));
+  for (unsigned p = 0; p < request.n_planes; ++p) {
+    request.handles[p] = planes[p].handle;
+    request.pitches[p] = planes[p].pitch;
+    request.offsets[p] = planes[p].offset;
   }
-  const int fd = device->memoryFd();
   uint32_t id = 0;
-  const int rc = modifiers ? drmModeAddFB2WithModifiers(fd, width, height, format.fourcc, handles, pitches, offsets,
-                                                        modifier, &id, DRM_MODE_FB_MODIFIERS)
-                           : drmModeAddFB2(fd, width, height, format.fourcc, handles, pitches, offsets, &id, 0);
+  const int rc = device->addFramebuffer(request, &id);
   if (rc != 0) {
     std::string layout;
     for (size_t p = 0; p < planes.size(); ++p)
-      layout +=
-          (p == 0 ? ", pitches and offsets " : ", ") + std::to_string(pitches[p]) + "+" + std::to_string(offsets[p]);
+      layout += (p == 0 ? ", pitches and offsets " : ", ") + std::to_string(planes[p].pitch) + "+" +
+                std::to_string(planes[p].offset);
     return Error{"make a framebuffer of " + toString(format) + " " + std::to_string(width) + "x" +
                      std::to_string(height) + layout + " on " + device->path() + " (" + device->driver() + ")",
-                 -rc, "The device does not take this size or layout: change format or size upstream"};
+                 rc, "The device does not take this size or layout: change format or size upstream"};
   }
   return std::shared_ptr<Framebuffer>(new Framebuffer(std::move(device), id));
 }
 
-Framebuffer::~Framebuffer() { drmModeRmFB(device_->memoryFd(), id_); }
+Framebuffer::~Framebuffer() { device_->removeFramebuffer(id_); }
 
 FramebufferImporter::FramebufferImporter(std::shared_ptr<KmsDevice> device, bool modifiers)
     : device_(std::move(device)), modifiers_(modifiers), importer_(ImportCache::process().addImporter()) {}
 
 FramebufferImporter::~FramebufferImporter() { ImportCache::process().removeImporter(importer_); }
 
-Result<std::shared_ptr<Framebuffer>> FramebufferImporter::import(const Source &source) {
+Result<std::shared_ptr<Framebuffer>> FramebufferImporter::import(const Source &source, bool *refused) {
+  bool unused;
+  if (refused == nullptr) refused = &unused;
+  *refused = false;
   ImportKey key = source.key;
   key.importer = importer_;
   // Held over import and close: the kernel hands out one handle per dma-buf and file, however often it is imported.
   const std::lock_guard lock(mutex_);
   ImportCache &cache = ImportCache::process();
   if (auto known = cache.find<Framebuffer>(key)) return known;
-  auto created = create(source);
+  auto created = create(source, refused);
   if (!created) return created.error();
   return cache.insert(key, created.take());
 }
 
-Result<std::shared_ptr<Framebuffer>> FramebufferImporter::create(const Source &source) {
-  const int fd = device_->memoryFd();
+Result<std::shared_ptr<Framebuffer>> FramebufferImporter::create(const Source &source, bool *refused) {
   const ImportKey &key = source.key;
   const DrmFormat format{key.fourcc, key.modifier};
   std::array<Framebuffer::Plane, kMaxFramebufferPlanes> planes;
@@ -68,8 +68,7 @@ Result<std::shared_ptr<Framebuffer>> FramebufferImporter::create(const Source &s
   std::optional<Error> error;
   for (unsigned p = 0; p < key.n_planes; ++p) {
     uint32_t handle = 0;
-    if (drmPrimeFDToHandle(fd, source.fds[p], &handle) != 0) {
-      const int code = errno;
+    if (const int code = device_->importHandle(source.fds[p], &handle); code != 0) {
       error = Error{"import the dma-buf of plane " + std::to_string(p) + " (" + key.buffers[p].toString() + ") into " +
                         device_->path() + " (" + device_->driver() + ")" + (code == ENODEV ? ": ENODEV" : ""),
                     code,
@@ -97,9 +96,9 @@ Result<std::shared_ptr<Framebuffer>> FramebufferImporter::create(const Source &s
       auto even = Framebuffer::create(device_, modifiers_, format, even_width, even_height, used);
       if (even) result = std::move(even);
     }
+    *refused = !result;
   }
-  if (device_->ownsMemoryFile())
-    for (unsigned h = 0; h < n_handles; ++h) drmCloseBufferHandle(fd, handles[h]);
+  for (unsigned h = 0; h < n_handles; ++h) device_->closeHandle(handles[h]);
   return result;
 }
 
@@ -109,38 +108,34 @@ Result<std::unique_ptr<DumbBuffer>> DumbBuffer::create(std::shared_ptr<KmsDevice
                                                        uint32_t height, uint32_t bits) {
   std::unique_ptr<DumbBuffer> buffer(new DumbBuffer);
   buffer->device_ = std::move(device);
-  const int rc = drmModeCreateDumbBuffer(buffer->device_->memoryFd(), width, height, bits, 0, &buffer->handle_,
-                                         &buffer->pitch_, &buffer->size_);
+  const int rc = buffer->device_->createDumb(width, height, bits, &buffer->memory_);
   if (rc != 0)
     return Error{"make a dumb buffer of " + std::to_string(width) + "x" + std::to_string(height) + " with " +
                      std::to_string(bits) + " bits a pixel on " + buffer->device_->path() + " (" +
                      buffer->device_->driver() + ")",
-                 -rc, "The device has no memory of this kind to give"};
+                 rc, "The device has no memory of this kind to give"};
   return buffer;
 }
 
 DumbBuffer::~DumbBuffer() {
-  if (data_ != nullptr) munmap(data_, size_);
-  if (handle_ != 0) drmModeDestroyDumbBuffer(device_->memoryFd(), handle_);
+  if (data_ != nullptr) munmap(data_, size());
+  if (handle() != 0) device_->destroyDumb(handle());
 }
 
 Result<unsigned char *> DumbBuffer::map() {
   if (data_ != nullptr) return data_;
-  uint64_t offset = 0;
-  const int rc = drmModeMapDumbBuffer(device_->memoryFd(), handle_, &offset);
-  if (rc != 0) return Error{"map a dumb buffer of " + device_->path(), -rc, ""};
-  void *data =
-      mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, device_->memoryFd(), static_cast<off_t>(offset));
-  if (data == MAP_FAILED) return Error{"map a dumb buffer of " + device_->path(), errno, ""};
+  void *data = nullptr;
+  if (const int rc = device_->mapDumb(memory_, &data); rc != 0)
+    return Error{"map a dumb buffer of " + device_->path(), rc, ""};
   data_ = static_cast<unsigned char *>(data);
   return data_;
 }
 
 Result<UniqueFd> DumbBuffer::exportDmaBuf() const {
-  int fd = -1;
-  if (drmPrimeHandleToFD(device_->memoryFd(), handle_, DRM_CLOEXEC | DRM_RDWR, &fd) != 0)
-    return Error{"export a dumb buffer of " + device_->path() + " (" + device_->driver() + ") as dma-buf", errno, ""};
-  return UniqueFd(fd);
+  UniqueFd fd;
+  if (const int rc = device_->exportDumb(handle(), &fd); rc != 0)
+    return Error{"export a dumb buffer of " + device_->path() + " (" + device_->driver() + ") as dma-buf", rc, ""};
+  return fd;
 }
 
 } // namespace gstzc

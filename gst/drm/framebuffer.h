@@ -14,14 +14,12 @@
 
 namespace gstzc {
 
-constexpr unsigned kMaxFramebufferPlanes = 4;
-
 // Owner of one framebuffer id; removed when the last user lets go. Removing one that is on screen switches its plane
 // off, so whoever shows it holds it until it is replaced there.
 class Framebuffer {
 public:
   struct Plane {
-    uint32_t handle = 0; // GEM handle in memoryFd(), borrowed: the framebuffer keeps the memory itself
+    uint32_t handle = 0; // GEM handle of the device, borrowed: the framebuffer keeps the memory itself
     uint32_t pitch = 0;
     uint32_t offset = 0;
   };
@@ -57,8 +55,9 @@ public:
   FramebufferImporter(const FramebufferImporter &) = delete;
   FramebufferImporter &operator=(const FramebufferImporter &) = delete;
 
-  // Errors: the system call, the device and errno (ENODEV: this device takes no foreign memory).
-  Result<std::shared_ptr<Framebuffer>> import(const Source &source);
+  // Errors: the system call, the device and errno (ENODEV: this device takes no foreign memory). `refused`, where
+  // given, says of an error whether it was the framebuffer that was refused, and not the memory.
+  Result<std::shared_ptr<Framebuffer>> import(const Source &source, bool *refused = nullptr);
   void clear(); // frames of other caps follow
 
   uint64_t imports() const { return counters().imports; }
@@ -66,7 +65,7 @@ public:
   ImportCache::Counters counters() const { return ImportCache::process().counters(importer_); }
 
 private:
-  Result<std::shared_ptr<Framebuffer>> create(const Source &source);
+  Result<std::shared_ptr<Framebuffer>> create(const Source &source, bool *refused);
 
   std::shared_ptr<KmsDevice> device_;
   const bool modifiers_;
@@ -84,9 +83,9 @@ public:
   DumbBuffer(const DumbBuffer &) = delete;
   DumbBuffer &operator=(const DumbBuffer &) = delete;
 
-  uint32_t handle() const { return handle_; }
-  uint32_t pitch() const { return pitch_; } // bytes
-  uint64_t size() const { return size_; }   // bytes
+  uint32_t handle() const { return memory_.handle; }
+  uint32_t pitch() const { return memory_.pitch; } // bytes
+  uint64_t size() const { return memory_.size; }   // bytes
   // Mapped on first use; zeroed by the kernel.
   Result<unsigned char *> map();
   Result<UniqueFd> exportDmaBuf() const;
@@ -94,8 +93,7 @@ public:
 private:
   DumbBuffer() = default;
   std::shared_ptr<KmsDevice> device_;
-  uint32_t handle_ = 0, pitch_ = 0;
-  uint64_t size_ = 0;
+  DumbMemory memory_;
   unsigned char *data_ = nullptr;
 };
 

@@ -5,9 +5,9 @@
  * @short_description: shows dma-bufs on a display plane, without copies
  *
  * Shows frames with the kernel's atomic modesetting. Linear dma-bufs of other devices become framebuffers as they are;
- * for upstream elements that write system memory the sink offers buffers of the display's own memory. Boxes of
- * GstAnalyticsRelationMeta are drawn on an overlay plane of their own, the frame stays untouched. What was on the
- * screen before comes back when the element stops.
+ * for upstream elements that write system memory the sink offers buffers of the display's own memory. What is attached
+ * to frames, analytics metadata and GstVideoOverlayComposition, is drawn on an overlay plane of its own, the frame
+ * stays untouched. What was on the screen before comes back when the element stops.
  *
  * ## Example launch lines
  * |[
@@ -18,21 +18,27 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include <drm_fourcc.h>
 #include <gst/allocators/allocators.h>
-#include <gst/analytics/analytics.h>
 #include <gst/gst.h>
 #include <gst/video/gstvideosink.h>
 #include <gst/video/video.h>
 
 #include "gst/drm/display.h"
+#include "gst/drm/element/negotiation.h"
+#include "gst/drm/element/orientation.h"
 #include "gst/drm/gstzcdumbpool.h"
+#include "gst/drm/overlay/overlay_properties.h"
+#include "gst/drm/overlay/scene_from_buffer.h"
+#include "gst/zerocopy/core/format_traits.h"
 #include "gst/zerocopy/frame_copy.h"
 #include "gst/zerocopy/frame_layout.h"
 #include "gst/zerocopy/gstzcfencemeta.h"
@@ -53,6 +59,7 @@ constexpr guint kMaxInFlight = 3;
 
 struct Stats {
   uint64_t frames = 0, copies = 0, bytes_copied = 0;
+  uint64_t renegotiations = 0; // times that upstream was asked for another format or layout
   // of frames to be copied, which are waited for before they come to the display
   uint64_t dropped = 0, fence_waits = 0, fence_timeouts = 0, fence_errors = 0, fence_wait_ns = 0;
 };
@@ -60,9 +67,21 @@ struct Stats {
 // What the element is made of besides its GObject. Settings: under the object lock; `display` and `stats`: written by
 // the streaming or application thread under `mutex`, which readers of the properties take.
 struct SinkState {
-  std::string device, connector, mode;
+  std::string device, device_profile, connector, mode;
   int fd = -1;
-  bool allow_copy = false, overlay = true, message_flips = false;
+  AutoMode auto_mode = AutoMode::Match;
+  OnUnplug on_unplug = OnUnplug::Pause;
+  HdrMode hdr = HdrMode::Auto;
+  bool vrr = false;
+  guint plane_id = 0;
+  gint zpos = -1;
+  gdouble alpha = 1;
+  bool keep_aspect = true;
+  GstVideoOrientationMethod orientation = GST_VIDEO_ORIENTATION_IDENTITY;
+  GstVideoOrientationMethod tagged = GST_VIDEO_ORIENTATION_IDENTITY; // by the stream
+  std::optional<Rect> rectangle;
+  bool allow_copy = false, message_flips = false;
+  OverlaySettings overlay;
   guint max_in_flight = kMaxInFlight;
   guint fence_timeout = kFenceTimeoutDefault; // ms
   GstZcOnFenceError on_fence_error = kOnFenceErrorDefault;
@@ -74,9 +93,12 @@ struct SinkState {
   Stats stats;
   Display::Counters last_counters; // of the display closed last
   std::string last_configuration;
-  bool error_posted = false, fence_warned = false;
+  bool error_posted = false, fence_warned = false, refusal_told = false;
 
+  SinkNegotiation negotiation;
+  OverlayScene scene; // of the frame in hand
   FrameCaps caps;
+  FrameNeed need;
   bool have_caps = false;
   GstBufferPool *copy_pool = nullptr;
   GstBuffer *prerolled = nullptr;
@@ -86,9 +108,12 @@ std::shared_ptr<void> keepBuffer(GstBuffer *buffer) {
   return {gst_buffer_ref(buffer), [](void *b) { gst_buffer_unref(static_cast<GstBuffer *>(b)); }};
 }
 
-ColorChoice colorOf(const GstVideoInfo &info) {
+ColorChoice colorOf(const FrameCaps &frame, const GstCaps *caps) {
+  const GstVideoInfo &info = frame.info;
   ColorChoice color;
-  if (!GST_VIDEO_INFO_IS_YUV(&info)) return color;
+  color.hdr = hdrMetadataOf(info, caps);
+  color.bt2020 = info.colorimetry.primaries == GST_VIDEO_COLOR_PRIMARIES_BT2020;
+  if (!formatTraits(frame.fourcc).yuv) return color;
   const GstVideoColorimetry &c = info.colorimetry;
   switch (c.matrix) {
   case GST_VIDEO_COLOR_MATRIX_BT601:
@@ -102,38 +127,31 @@ ColorChoice colorOf(const GstVideoInfo &info) {
   return color;
 }
 
-bool subsampled(const GstVideoInfo &info) {
-  if (info.finfo == nullptr) return false;
-  for (guint c = 0; c < GST_VIDEO_INFO_N_COMPONENTS(&info); ++c)
-    if (GST_VIDEO_FORMAT_INFO_W_SUB(info.finfo, c) > 0 || GST_VIDEO_FORMAT_INFO_H_SUB(info.finfo, c) > 0) return true;
-  return false;
+// What the crop metadata leaves of the frame; nothing: all of it.
+std::optional<Rect> cropOf(GstBuffer *buffer, const FrameCaps &caps) {
+  const GstVideoCropMeta *meta = gst_buffer_get_video_crop_meta(buffer);
+  if (meta == nullptr) return std::nullopt;
+  Rect crop{static_cast<int>(std::min<guint>(meta->x, kMaxFrameSide)),
+            static_cast<int>(std::min<guint>(meta->y, kMaxFrameSide)),
+            static_cast<int>(std::min<guint>(meta->width, kMaxFrameSide)),
+            static_cast<int>(std::min<guint>(meta->height, kMaxFrameSide))};
+  crop.width = std::min(crop.width, caps.width() - crop.x);
+  crop.height = std::min(crop.height, caps.height() - crop.y);
+  if (crop.width <= 0 || crop.height <= 0 || crop == Rect{0, 0, caps.width(), caps.height()}) return std::nullopt;
+  return crop;
 }
 
-std::vector<Rect> boxesOf(GstBuffer *buffer) {
-  std::vector<Rect> boxes;
-  GstAnalyticsRelationMeta *meta = gst_buffer_get_analytics_relation_meta(buffer);
-  if (meta == nullptr) return boxes;
-  gpointer state = nullptr;
-  GstAnalyticsMtd mtd;
-  while (gst_analytics_relation_meta_iterate(meta, &state, gst_analytics_od_mtd_get_mtd_type(), &mtd)) {
-    gint x, y, w, h;
-    gfloat confidence;
-    if (gst_analytics_od_mtd_get_location(&mtd, &x, &y, &w, &h, &confidence) && w > 0 && h > 0)
-      boxes.push_back({x, y, w, h});
-  }
-  return boxes;
-}
-
-Result<FramebufferImporter::Source> importSource(GstBuffer *buffer, const FrameLayout &layout) {
+Result<FramebufferImporter::Source> importSource(GstBuffer *buffer, const FrameLayout &layout, uint64_t modifier) {
   FramebufferImporter::Source source;
   if (layout.n_planes > kMaxFramebufferPlanes)
     return Error{"a frame of " + std::to_string(layout.n_planes) + " planes", 0, "A framebuffer has 4 at most"};
   source.key.n_planes = layout.n_planes;
   source.key.fourcc = layout.caps.fourcc;
-  source.key.modifier = layout.caps.modifier;
+  source.key.modifier = modifier;
   source.key.width = static_cast<uint32_t>(layout.caps.width());
   source.key.height = static_cast<uint32_t>(layout.caps.height());
-  source.subsampled = subsampled(layout.caps.info);
+  const FormatTraits traits = formatTraits(layout.caps.fourcc);
+  source.subsampled = traits.hsub > 1 || traits.vsub > 1;
   for (guint p = 0; p < layout.n_planes; ++p) {
     const PlaneLayout &plane = layout.planes[p];
     if (plane.offset > UINT32_MAX)
@@ -149,63 +167,6 @@ Result<FramebufferImporter::Source> importSource(GstBuffer *buffer, const FrameL
   return source;
 }
 
-// "video/x-raw" in the formats GStreamer has for these fourccs, and the fourccs themselves as dma-bufs
-GstCaps *capsOf(const std::vector<uint32_t> *fourccs, int min_width, int max_width, int min_height, int max_height) {
-  GValue system = G_VALUE_INIT, drm = G_VALUE_INIT;
-  g_value_init(&system, GST_TYPE_LIST);
-  g_value_init(&drm, GST_TYPE_LIST);
-  const auto append = [](GValue *list, const char *text) {
-    GValue value = G_VALUE_INIT;
-    g_value_init(&value, G_TYPE_STRING);
-    g_value_set_string(&value, text);
-    gst_value_list_append_and_take_value(list, &value);
-  };
-  const auto appendSystem = [&](uint32_t fourcc) { // 0: all
-    for (int f = GST_VIDEO_FORMAT_ENCODED + 1; f < GST_VIDEO_FORMAT_LAST; ++f) {
-      const auto format = static_cast<GstVideoFormat>(f);
-      if (format == GST_VIDEO_FORMAT_DMA_DRM || drmFormatName(format) == nullptr) continue;
-      if (fourcc == 0 || gst_video_dma_drm_fourcc_from_format(format) == fourcc)
-        append(&system, gst_video_format_to_string(format));
-    }
-  };
-  if (fourccs == nullptr)
-    appendSystem(0);
-  else
-    for (const uint32_t fourcc : *fourccs) {
-      appendSystem(fourcc);
-      gchar *name = gst_video_dma_drm_fourcc_to_string(fourcc, DRM_FORMAT_MOD_LINEAR);
-      if (name != nullptr) append(&drm, name);
-      g_free(name);
-    }
-
-  GstCaps *caps = gst_caps_new_empty();
-  const auto add = [&](bool dmabuf) {
-    GstStructure *s =
-        gst_structure_new("video/x-raw", "framerate", GST_TYPE_FRACTION_RANGE, 0, 1, G_MAXINT, 1, nullptr);
-    const auto side = [&](const char *name, int min, int max) {
-      if (min < max)
-        gst_structure_set(s, name, GST_TYPE_INT_RANGE, min, max, nullptr);
-      else
-        gst_structure_set(s, name, G_TYPE_INT, max, nullptr);
-    };
-    side("width", min_width, max_width);
-    side("height", min_height, max_height);
-    if (dmabuf) {
-      gst_structure_set(s, "format", G_TYPE_STRING, "DMA_DRM", nullptr);
-      if (fourccs != nullptr) gst_structure_set_value(s, "drm-format", &drm);
-    } else {
-      gst_structure_set_value(s, "format", &system);
-    }
-    gst_caps_append_structure_full(
-        caps, s, dmabuf ? gst_caps_features_new_single_static_str(GST_CAPS_FEATURE_MEMORY_DMABUF) : nullptr);
-  };
-  if (fourccs == nullptr || gst_value_list_get_size(&drm) > 0) add(true);
-  if (gst_value_list_get_size(&system) > 0) add(false);
-  g_value_unset(&system);
-  g_value_unset(&drm);
-  return caps;
-}
-
 } // namespace
 
 enum {
@@ -215,13 +176,25 @@ enum {
   PROP_FD,
   PROP_MODE,
   PROP_ALLOW_COPY,
-  PROP_OVERLAY_BOXES,
   PROP_MESSAGE_FLIPS,
   PROP_MAX_IN_FLIGHT,
   PROP_FENCE_TIMEOUT,
   PROP_ON_FENCE_ERROR,
   PROP_STATS,
   PROP_CONFIGURATION,
+  PROP_DEVICE_PROFILE,
+  PROP_AUTO_MODE,
+  PROP_ON_UNPLUG,
+  PROP_HDR,
+  PROP_VRR,
+  PROP_PLANE_ID,
+  PROP_ZPOS,
+  PROP_ALPHA,
+  PROP_FORCE_ASPECT_RATIO,
+  PROP_ROTATE_METHOD,
+  PROP_VIDEO_DIRECTION,
+  PROP_RENDER_RECTANGLE,                    // of GstVideoOverlay
+  PROP_OVERLAY = PROP_RENDER_RECTANGLE + 1, // the first of several, overlay_properties.h
 };
 
 struct GstDrmModifierSink {
@@ -233,7 +206,10 @@ struct GstDrmModifierSinkClass {
 };
 
 GType gst_drm_modifier_sink_get_type();
-G_DEFINE_TYPE(GstDrmModifierSink, gst_drm_modifier_sink, GST_TYPE_VIDEO_SINK)
+static void gst_drm_modifier_sink_overlay_init(GstVideoOverlayInterface *overlay);
+G_DEFINE_TYPE_WITH_CODE(GstDrmModifierSink, gst_drm_modifier_sink, GST_TYPE_VIDEO_SINK,
+                        G_IMPLEMENT_INTERFACE(GST_TYPE_VIDEO_DIRECTION, nullptr)
+                            G_IMPLEMENT_INTERFACE(GST_TYPE_VIDEO_OVERLAY, gst_drm_modifier_sink_overlay_init))
 GST_ELEMENT_REGISTER_DEFINE(drmmodifiersink, "drmmodifiersink", GST_RANK_NONE, gst_drm_modifier_sink_get_type())
 
 #define SELF(obj) reinterpret_cast<GstDrmModifierSink *>(obj)
@@ -279,21 +255,44 @@ static void post_flip(GstDrmModifierSink *self, const DisplayFrame &frame, uint6
   gst_element_post_message(GST_ELEMENT(self), gst_message_new_element(GST_OBJECT(self), s));
 }
 
+// How frames are to be shown, as the properties say, to the display that is open.
+static void apply_look(GstDrmModifierSink *self) {
+  SinkState *state = self->state;
+  DisplayLook look;
+  GST_OBJECT_LOCK(self);
+  look.rectangle = state->rectangle;
+  look.keep_aspect = state->keep_aspect;
+  look.rotation = rotationOf(state->orientation, state->tagged);
+  if (state->zpos >= 0) look.zpos = static_cast<uint64_t>(state->zpos);
+  look.alpha = static_cast<uint16_t>(std::lround(std::clamp(state->alpha, 0.0, 1.0) * 0xffff));
+  GST_OBJECT_UNLOCK(self);
+  const std::lock_guard lock(state->mutex);
+  if (state->display) state->display->setLook(look);
+}
+
 static gboolean open_display(GstDrmModifierSink *self) {
   SinkState *state = self->state;
   Display::Options options;
   std::string mode;
   bool flips;
   GST_OBJECT_LOCK(self);
-  options.open = {state->device, state->fd, state->connector};
-  options.overlay = state->overlay;
+  options.open.path = state->device;
+  options.open.profile = state->device_profile;
+  options.open.fd = state->fd;
+  options.open.connector = state->connector;
+  options.hdr = state->hdr;
+  options.vrr = state->vrr;
+  options.auto_mode = state->auto_mode;
+  options.on_unplug = state->on_unplug;
+  options.plane = state->plane_id;
+  options.overlay = state->overlay.mode;
   options.max_in_flight = state->max_in_flight;
   mode = state->mode;
   flips = state->message_flips;
   GST_OBJECT_UNLOCK(self);
   {
     const std::lock_guard lock(state->mutex);
-    state->error_posted = state->fence_warned = false;
+    state->error_posted = state->fence_warned = state->refusal_told = false;
     state->stats = {};
     state->last_counters = {};
     state->last_configuration.clear();
@@ -320,13 +319,22 @@ static gboolean open_display(GstDrmModifierSink *self) {
   events.note = [self](const std::string &text) {
     GST_ELEMENT_INFO(self, RESOURCE, NOT_FOUND, ("%s", text.c_str()), (nullptr));
   };
+  // Elements that attached to frames what is not shown draw into them instead, where they can.
+  events.no_overlay = [self] {
+    self->state->negotiation.offer(self->state->display->offers(), false);
+    gst_pad_push_event(GST_BASE_SINK_PAD(self), gst_event_new_reconfigure());
+  };
   auto display = Display::open(options, std::move(events));
   if (!display) {
     post_error(self, display.error());
     return FALSE;
   }
-  const std::lock_guard lock(state->mutex);
-  state->display = display.take();
+  {
+    const std::lock_guard lock(state->mutex);
+    state->display = display.take();
+  }
+  apply_look(self);
+  state->negotiation.offer(state->display->offers(), state->display->overlayPossible());
   return TRUE;
 }
 
@@ -352,6 +360,8 @@ static void close_display(GstDrmModifierSink *self) {
       GST_ELEMENT_WARNING(self, RESOURCE, SETTINGS, ("%s", closed.error().message().c_str()), (nullptr));
   }
   drop_pool(state);
+  state->negotiation.close();
+  state->scene.clear();
   state->have_caps = false;
 }
 
@@ -367,42 +377,42 @@ static GstStateChangeReturn gst_drm_modifier_sink_change_state(GstElement *eleme
   return result;
 }
 
-static GstCaps *gst_drm_modifier_sink_get_caps(GstBaseSink *sink, GstCaps *filter) {
-  SinkState *state = SELF(sink)->state;
-  GstCaps *caps;
+// Upstream that is left without caps says "not negotiated" and nothing else; here is who knows why. A warning: it may
+// find another way.
+static void tell_of_refusal(GstDrmModifierSink *self, const GstCaps *theirs) {
+  SinkState *state = self->state;
+  if (!gst_pad_is_linked(GST_BASE_SINK_PAD(self)) || gst_caps_is_empty(theirs)) return;
+  const auto needs = needsOfCaps(theirs);
+  Error error = needs ? Error{} : needs.error();
   {
     const std::lock_guard lock(state->mutex);
-    if (state->display) {
-      const KmsSnapshot &s = state->display->snapshot();
-      const std::vector<uint32_t> formats = state->display->formats();
-      // a frame may be smaller than the smallest mode
-      caps = capsOf(&formats, 1, static_cast<int>(s.max_width), 1, static_cast<int>(s.max_height));
-    } else {
-      caps = gst_pad_get_pad_template_caps(GST_BASE_SINK_PAD(sink));
-    }
+    if (!state->display || std::exchange(state->refusal_told, true)) return;
+    if (needs && !needs->empty()) error = state->display->whyNot(needs->front().need);
   }
-  if (filter != nullptr) {
-    GstCaps *both = gst_caps_intersect_full(filter, caps, GST_CAPS_INTERSECT_FIRST);
-    gst_caps_unref(caps);
-    caps = both;
-  }
-  return caps;
+  if (!error.what.empty()) GST_ELEMENT_WARNING(self, STREAM, FORMAT, ("%s", error.message().c_str()), (nullptr));
 }
 
-// Caps whose only fault is the size or a modifier are let through to set_caps(), which says what is wrong; refused here
-// they end as "not negotiated" without a reason.
-static gboolean accepts(GstBaseSink *sink, const GstCaps *caps) {
-  GstCaps *allowed = gst_drm_modifier_sink_get_caps(sink, nullptr);
-  gboolean result = gst_caps_is_subset(caps, allowed);
-  if (!result && gst_caps_is_fixed(caps)) {
-    GstCaps *sized = gst_caps_copy(caps);
-    gst_caps_set_simple(sized, "width", G_TYPE_INT, 1, "height", G_TYPE_INT, 1, nullptr);
-    result = gst_caps_is_subset(sized, allowed);
-    gst_caps_unref(sized);
-    if (const auto parsed = parseFrameCaps(caps); parsed && !parsed->linear()) result = TRUE;
+static GstCaps *gst_drm_modifier_sink_get_caps(GstBaseSink *sink, GstCaps *filter) {
+  if (GstCaps *caps = SELF(sink)->state->negotiation.caps(filter)) {
+    if (filter != nullptr && gst_caps_is_empty(caps)) tell_of_refusal(SELF(sink), filter);
+    return caps;
   }
-  gst_caps_unref(allowed);
-  return result;
+  GstCaps *caps = gst_pad_get_pad_template_caps(GST_BASE_SINK_PAD(sink));
+  if (filter == nullptr) return caps;
+  GstCaps *both = gst_caps_intersect_full(filter, caps, GST_CAPS_INTERSECT_FIRST);
+  gst_caps_unref(caps);
+  return both;
+}
+
+static GstPadProbeReturn watch_caps(GstPad *pad, GstPadProbeInfo *info, gpointer state) {
+  (void)pad;
+  GstEvent *event = GST_PAD_PROBE_INFO_EVENT(info);
+  if (GST_EVENT_TYPE(event) == GST_EVENT_CAPS) {
+    GstCaps *caps = nullptr;
+    gst_event_parse_caps(event, &caps);
+    static_cast<SinkState *>(state)->negotiation.eventIsComing(caps);
+  }
+  return GST_PAD_PROBE_OK;
 }
 
 static gboolean gst_drm_modifier_sink_query(GstBaseSink *sink, GstQuery *query) {
@@ -410,42 +420,30 @@ static gboolean gst_drm_modifier_sink_query(GstBaseSink *sink, GstQuery *query) 
     return GST_BASE_SINK_CLASS(gst_drm_modifier_sink_parent_class)->query(sink, query);
   GstCaps *caps = nullptr;
   gst_query_parse_accept_caps(query, &caps);
-  gst_query_set_accept_caps_result(query, accepts(sink, caps));
+  gst_query_set_accept_caps_result(query, SELF(sink)->state->negotiation.accepts(caps));
   return TRUE;
 }
 
 static gboolean gst_drm_modifier_sink_set_caps(GstBaseSink *sink, GstCaps *caps) {
   GstDrmModifierSink *self = SELF(sink);
   SinkState *state = self->state;
+  state->negotiation.eventIsComing(nullptr);
   auto parsed = parseFrameCaps(caps);
   if (!parsed || !state->display) {
     if (!parsed) post_error(self, parsed.error());
     return FALSE;
   }
-  if (!parsed->linear()) {
-    post_error(self, Error{"frames with modifier " + toString({parsed->fourcc, parsed->modifier}), 0,
-                           "This element shows linear frames: ask upstream for drm-format without a modifier"});
-    return FALSE;
-  }
-  const KmsSnapshot &s = state->display->snapshot();
-  if (parsed->width() > static_cast<int>(s.max_width) || parsed->height() > static_cast<int>(s.max_height)) {
-    post_error(
-        self, Error{"a frame of " + std::to_string(parsed->width()) + "x" + std::to_string(parsed->height()) +
-                        " is larger than " + s.path + " (" + s.driver + ") takes",
-                    0, "Scale it to " + std::to_string(s.max_width) + "x" + std::to_string(s.max_height) + " at most"});
-    return FALSE;
-  }
   GST_INFO_OBJECT(self, "caps %" GST_PTR_FORMAT, caps);
+  const FrameNeed need = needOfCaps(*parsed);
+  if (auto possible = state->display->setFrames(need, colorOf(*parsed, caps)); !possible) {
+    post_error(self, possible.error());
+    return FALSE;
+  }
   state->caps = *parsed;
+  state->need = need;
   state->have_caps = true;
+  state->negotiation.capsCame();
   drop_pool(state);
-  FrameNeed need;
-  need.format = {parsed->fourcc, parsed->modifier};
-  need.width = parsed->width();
-  need.height = parsed->height();
-  need.par_n = std::max(GST_VIDEO_INFO_PAR_N(&parsed->info), 1);
-  need.par_d = std::max(GST_VIDEO_INFO_PAR_D(&parsed->info), 1);
-  state->display->setFrames(need, colorOf(parsed->info));
   return TRUE;
 }
 
@@ -456,17 +454,22 @@ static gboolean gst_drm_modifier_sink_propose_allocation(GstBaseSink *sink, GstQ
   gboolean need_pool = FALSE;
   gst_query_parse_allocation(query, &caps, &need_pool);
   std::shared_ptr<KmsDevice> device;
+  bool overlays = false;
   {
     const std::lock_guard lock(state->mutex);
-    if (state->display) device = state->display->device();
+    if (state->display) {
+      device = state->display->device();
+      overlays = state->display->overlayPossible();
+    }
   }
   if (caps == nullptr || !device) return FALSE;
   auto parsed = parseFrameCaps(caps);
   if (!parsed) return FALSE;
 
-  // any stride and offset, and fences are waited for
-  for (const GType api : {GST_VIDEO_META_API_TYPE, GST_ZC_FENCE_META_API_TYPE})
+  // any stride and offset, parts of frames, and fences are waited for
+  for (const GType api : {GST_VIDEO_META_API_TYPE, GST_VIDEO_CROP_META_API_TYPE, GST_ZC_FENCE_META_API_TYPE})
     gst_query_add_allocation_meta(query, api, nullptr);
+  if (overlays) gst_query_add_allocation_meta(query, GST_VIDEO_OVERLAY_COMPOSITION_META_API_TYPE, nullptr);
   // A producer of dma-bufs has better memory than ours (cached, of its own device) unless we may be unable to import
   // it.
   bool keeps_its_own = false;
@@ -496,6 +499,9 @@ static gboolean gst_drm_modifier_sink_propose_allocation(GstBaseSink *sink, GstQ
 // A buffer of the display's own memory with the frame's pixels; counted.
 static Result<GstBuffer *> copy_frame(GstDrmModifierSink *self, GstBuffer *buffer) {
   SinkState *state = self->state;
+  if (!state->caps.linear())
+    return Error{"a copy of a frame with layout " + toString({state->caps.fourcc, state->caps.modifier}), 0,
+                 "The CPU does not know such layouts: let upstream convert to a linear one"};
   if (GST_VIDEO_INFO_SIZE(&state->caps.info) == 0)
     return Error{"a copy of a frame whose format GStreamer does not know", 0, "Give the display memory it can import"};
   GstCaps *caps = gst_video_info_to_caps(&state->caps.info);
@@ -566,15 +572,21 @@ static Result<Committer::Submitted> show_buffer(GstDrmModifierSink *self, GstBuf
   const bool allow_copy = state->allow_copy;
   request.fence_timeout = std::chrono::milliseconds(state->fence_timeout);
   request.on_fence_error = state->on_fence_error;
+  const bool overlays = state->overlay.mode != OverlayMode::Off;
+  request.style = state->overlay.style;
   GST_OBJECT_UNLOCK(self);
-  request.boxes = boxesOf(buffer);
+  if (overlays) {
+    sceneFromBuffer(buffer, state->caps.width(), state->caps.height(), state->scene);
+    request.overlay = &state->scene;
+  }
+  request.crop = cropOf(buffer, state->caps);
   request.pts = GST_BUFFER_PTS(buffer);
   request.wait = gst_base_sink_get_sync(GST_BASE_SINK(self));
 
   auto layout = frameLayout(buffer, state->caps);
   if (!layout) return layout.error();
   if (layout->allDmaBuf()) {
-    auto source = importSource(buffer, *layout);
+    auto source = importSource(buffer, *layout, state->need.format.modifier);
     if (!source) return source.error();
     request.source = *source;
     request.keep = keepBuffer(buffer);
@@ -602,7 +614,7 @@ static Result<Committer::Submitted> show_buffer(GstDrmModifierSink *self, GstBuf
   caps.memory = MemoryKind::System;
   auto copy_layout = frameLayout(*copy, caps);
   if (!copy_layout) return copy_layout.error();
-  auto source = importSource(*copy, *copy_layout);
+  auto source = importSource(*copy, *copy_layout, DRM_FORMAT_MOD_LINEAR);
   if (!source) return source.error();
   auto imported = state->display->import(*source);
   if (!imported) return imported.error();
@@ -612,8 +624,29 @@ static Result<Committer::Submitted> show_buffer(GstDrmModifierSink *self, GstBuf
 
 // GST_FLOW_FLUSHING: interrupted, the frame was not taken.
 static GstFlowReturn show(GstDrmModifierSink *self, GstBuffer *buffer) {
+  SinkState *state = self->state;
+  const auto give_up = [state] {
+    const std::lock_guard lock(state->mutex);
+    ++state->stats.dropped;
+    return GST_FLOW_OK;
+  };
+  if (state->negotiation.isWaiting()) return give_up();
   auto shown = show_buffer(self, buffer);
   if (!shown) {
+    if (state->display->pairRefused() && !state->negotiation.waitedTooLong()) {
+      GST_INFO_OBJECT(self, "%s", shown.error().message().c_str());
+      GstCaps *now = gst_pad_get_current_caps(GST_BASE_SINK_PAD(self));
+      const auto offers = state->display->offers(static_cast<uint32_t>(state->caps.width()),
+                                                 static_cast<uint32_t>(state->caps.height()));
+      const bool asked = state->negotiation.renegotiate(GST_BASE_SINK_PAD(self), now, offers);
+      gst_clear_caps(&now);
+      if (asked) {
+        const std::lock_guard lock(state->mutex);
+        ++state->stats.renegotiations;
+        ++state->stats.dropped;
+        return GST_FLOW_OK;
+      }
+    }
     post_error(self, shown.error());
     return GST_FLOW_ERROR;
   }
@@ -673,6 +706,17 @@ static gboolean gst_drm_modifier_sink_event(GstBaseSink *sink, GstEvent *event) 
       }
     }
     break;
+  case GST_EVENT_TAG: {
+    GstTagList *tags = nullptr;
+    gst_event_parse_tag(event, &tags);
+    GstVideoOrientationMethod tagged;
+    if (!gst_video_orientation_from_tag(tags, &tagged)) break;
+    GST_OBJECT_LOCK(self);
+    state->tagged = tagged;
+    GST_OBJECT_UNLOCK(self);
+    apply_look(self);
+    break;
+  }
   case GST_EVENT_FLUSH_STOP:
     gst_clear_buffer(&state->prerolled);
     if (state->display) state->display->flush();
@@ -710,6 +754,10 @@ static GstStructure *make_stats(SinkState *state) {
   add("copies", own.copies);
   add("bytes-copied", own.bytes_copied);
   add("boxes", c.boxes);
+  add("overlay-redraws", c.overlay_redraws);
+  add("tests", c.tests);
+  add("tests-refused", c.tests_refused);
+  add("renegotiations", own.renegotiations);
   add("imports", c.imports);
   add("import-hits", c.import_hits);
   add("fence-waits", c.commit.fence_waits + own.fence_waits);
@@ -717,6 +765,7 @@ static GstStructure *make_stats(SinkState *state) {
   add("fence-errors", c.commit.fence_errors + own.fence_errors);
   add("fence-wait-ns", c.commit.fence_wait_ns + own.fence_wait_ns);
   add("in-fences", c.commit.in_fences);
+  add("suspensions", c.commit.suspensions);
   add("in-fence-refused", c.commit.in_fence_refused);
   return stats;
 }
@@ -741,18 +790,31 @@ static void gst_drm_modifier_sink_get_property(GObject *object, guint id, GValue
   case PROP_FD: g_value_set_int(value, state->fd); break;
   case PROP_MODE: text(state->mode); break;
   case PROP_ALLOW_COPY: g_value_set_boolean(value, state->allow_copy); break;
-  case PROP_OVERLAY_BOXES: g_value_set_boolean(value, state->overlay); break;
   case PROP_MESSAGE_FLIPS: g_value_set_boolean(value, state->message_flips); break;
   case PROP_MAX_IN_FLIGHT: g_value_set_uint(value, state->max_in_flight); break;
   case PROP_FENCE_TIMEOUT: g_value_set_uint(value, state->fence_timeout); break;
   case PROP_ON_FENCE_ERROR: g_value_set_enum(value, state->on_fence_error); break;
-  default: G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
+  case PROP_DEVICE_PROFILE: text(state->device_profile); break;
+  case PROP_AUTO_MODE: g_value_set_enum(value, static_cast<gint>(state->auto_mode)); break;
+  case PROP_ON_UNPLUG: g_value_set_enum(value, static_cast<gint>(state->on_unplug)); break;
+  case PROP_HDR: g_value_set_enum(value, static_cast<gint>(state->hdr)); break;
+  case PROP_VRR: g_value_set_boolean(value, state->vrr); break;
+  case PROP_PLANE_ID: g_value_set_uint(value, state->plane_id); break;
+  case PROP_ZPOS: g_value_set_int(value, state->zpos); break;
+  case PROP_ALPHA: g_value_set_double(value, state->alpha); break;
+  case PROP_FORCE_ASPECT_RATIO: g_value_set_boolean(value, state->keep_aspect); break;
+  case PROP_ROTATE_METHOD:
+  case PROP_VIDEO_DIRECTION: g_value_set_enum(value, state->orientation); break;
+  default:
+    if (!getOverlayProperty(state->overlay, id - PROP_OVERLAY, value))
+      G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
   }
   GST_OBJECT_UNLOCK(object);
 }
 
 static void gst_drm_modifier_sink_set_property(GObject *object, guint id, const GValue *value, GParamSpec *pspec) {
   SinkState *state = SELF(object)->state;
+  if (gst_video_overlay_set_property(object, PROP_RENDER_RECTANGLE, id, value)) return;
   const auto text = [&](std::string &s) {
     const gchar *v = g_value_get_string(value);
     s = v != nullptr ? v : "";
@@ -764,14 +826,51 @@ static void gst_drm_modifier_sink_set_property(GObject *object, guint id, const 
   case PROP_FD: state->fd = g_value_get_int(value); break;
   case PROP_MODE: text(state->mode); break;
   case PROP_ALLOW_COPY: state->allow_copy = g_value_get_boolean(value); break;
-  case PROP_OVERLAY_BOXES: state->overlay = g_value_get_boolean(value); break;
   case PROP_MESSAGE_FLIPS: state->message_flips = g_value_get_boolean(value); break;
   case PROP_MAX_IN_FLIGHT: state->max_in_flight = g_value_get_uint(value); break;
   case PROP_FENCE_TIMEOUT: state->fence_timeout = g_value_get_uint(value); break;
   case PROP_ON_FENCE_ERROR: state->on_fence_error = static_cast<GstZcOnFenceError>(g_value_get_enum(value)); break;
-  default: G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
+  case PROP_DEVICE_PROFILE: text(state->device_profile); break;
+  case PROP_AUTO_MODE: state->auto_mode = static_cast<AutoMode>(g_value_get_enum(value)); break;
+  case PROP_ON_UNPLUG: state->on_unplug = static_cast<OnUnplug>(g_value_get_enum(value)); break;
+  case PROP_HDR: state->hdr = static_cast<HdrMode>(g_value_get_enum(value)); break;
+  case PROP_VRR: state->vrr = g_value_get_boolean(value); break;
+  case PROP_PLANE_ID: state->plane_id = g_value_get_uint(value); break;
+  case PROP_ZPOS: state->zpos = g_value_get_int(value); break;
+  case PROP_ALPHA: state->alpha = g_value_get_double(value); break;
+  case PROP_FORCE_ASPECT_RATIO: state->keep_aspect = g_value_get_boolean(value); break;
+  case PROP_ROTATE_METHOD:
+  case PROP_VIDEO_DIRECTION:
+    state->orientation = static_cast<GstVideoOrientationMethod>(g_value_get_enum(value));
+    if (state->orientation == GST_VIDEO_ORIENTATION_CUSTOM) state->orientation = GST_VIDEO_ORIENTATION_IDENTITY;
+    break;
+  default:
+    if (!setOverlayProperty(state->overlay, id - PROP_OVERLAY, value))
+      G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
   }
   GST_OBJECT_UNLOCK(object);
+  apply_look(SELF(object));
+}
+
+// The rectangle of the display that frames are put into; sides of 0 or below: all of it.
+static void gst_drm_modifier_sink_set_render_rectangle(GstVideoOverlay *overlay, gint x, gint y, gint width,
+                                                       gint height) {
+  SinkState *state = SELF(overlay)->state;
+  GST_OBJECT_LOCK(overlay);
+  state->rectangle.reset();
+  if (width > 0 && height > 0) state->rectangle = Rect{x, y, width, height};
+  GST_OBJECT_UNLOCK(overlay);
+  apply_look(SELF(overlay));
+}
+
+// There is no window, and what is on screen stays there by itself.
+static void gst_drm_modifier_sink_set_window_handle(GstVideoOverlay *, guintptr) {}
+static void gst_drm_modifier_sink_expose(GstVideoOverlay *) {}
+
+static void gst_drm_modifier_sink_overlay_init(GstVideoOverlayInterface *overlay) {
+  overlay->set_render_rectangle = gst_drm_modifier_sink_set_render_rectangle;
+  overlay->set_window_handle = gst_drm_modifier_sink_set_window_handle;
+  overlay->expose = gst_drm_modifier_sink_expose;
 }
 
 static void gst_drm_modifier_sink_finalize(GObject *object) {
@@ -779,7 +878,39 @@ static void gst_drm_modifier_sink_finalize(GObject *object) {
   G_OBJECT_CLASS(gst_drm_modifier_sink_parent_class)->finalize(object);
 }
 
-static void gst_drm_modifier_sink_init(GstDrmModifierSink *self) { self->state = new SinkState; }
+static void gst_drm_modifier_sink_init(GstDrmModifierSink *self) {
+  self->state = new SinkState;
+  gst_pad_add_probe(GST_BASE_SINK_PAD(self), GST_PAD_PROBE_TYPE_EVENT_DOWNSTREAM, watch_caps, self->state, nullptr);
+}
+
+static GType auto_mode_type() {
+  static const GEnumValue values[] = {{static_cast<gint>(AutoMode::Match), "By the size of the frames", "match"},
+                                      {static_cast<gint>(AutoMode::Native), "The output's preferred mode", "native"},
+                                      {static_cast<gint>(AutoMode::Keep), "The output's present mode", "keep"},
+                                      {0, nullptr, nullptr}};
+  static const GType type = g_enum_register_static("GstDrmModifierSinkAutoMode", values);
+  return type;
+}
+
+static GType on_unplug_type() {
+  static const GEnumValue values[] = {
+      {static_cast<gint>(OnUnplug::Pause), "Drop frames until the output is plugged in again", "pause"},
+      {static_cast<gint>(OnUnplug::Error), "End the stream with an error", "error"},
+      {static_cast<gint>(OnUnplug::Ignore), "Go on showing frames", "ignore"},
+      {0, nullptr, nullptr}};
+  static const GType type = g_enum_register_static("GstDrmModifierSinkOnUnplug", values);
+  return type;
+}
+
+static GType hdr_type() {
+  static const GEnumValue values[] = {
+      {static_cast<gint>(HdrMode::Auto), "Where the screen says that it can show it", "auto"},
+      {static_cast<gint>(HdrMode::Always), "Whatever the screen says", "always"},
+      {static_cast<gint>(HdrMode::Never), "Never", "never"},
+      {0, nullptr, nullptr}};
+  static const GType type = g_enum_register_static("GstDrmModifierSinkHdr", values);
+  return type;
+}
 
 static void gst_drm_modifier_sink_class_init(GstDrmModifierSinkClass *klass) {
   GST_DEBUG_CATEGORY_INIT(gst_drm_modifier_sink_debug, "drmmodifiersink", 0, "atomic KMS sink");
@@ -817,10 +948,6 @@ static void gst_drm_modifier_sink_class_init(GstDrmModifierSinkClass *klass) {
       g_param_spec_boolean("allow-copy", "Allow copies",
                            "Copy frames that the display cannot take as they are, instead of an error", FALSE,
                            playing));
-  g_object_class_install_property(object, PROP_OVERLAY_BOXES,
-                                  g_param_spec_boolean("overlay-boxes", "Overlay boxes",
-                                                       "Show the boxes of analytics metadata on an overlay plane", TRUE,
-                                                       ready));
   g_object_class_install_property(
       object, PROP_MESSAGE_FLIPS,
       g_param_spec_boolean(
@@ -843,12 +970,62 @@ static void gst_drm_modifier_sink_class_init(GstDrmModifierSinkClass *klass) {
                                                       "Device, output, mode, plane, format and rectangle in use",
                                                       nullptr, readable));
 
+  g_object_class_install_property(
+      object, PROP_DEVICE_PROFILE,
+      g_param_spec_string("device-profile", "Device profile",
+                          "JSON description of a display to play against instead of a real one: everything is "
+                          "negotiated, tested and counted, nothing is shown",
+                          nullptr, ready));
+  g_object_class_install_property(object, PROP_AUTO_MODE,
+                                  g_param_spec_enum("auto-mode", "Automatic mode",
+                                                    "What decides on the mode where mode is not set", auto_mode_type(),
+                                                    static_cast<gint>(AutoMode::Match), ready));
+  g_object_class_install_property(object, PROP_ON_UNPLUG,
+                                  g_param_spec_enum("on-unplug", "On unplug",
+                                                    "What becomes of frames while the output is unplugged",
+                                                    on_unplug_type(), static_cast<gint>(OnUnplug::Pause), ready));
+  g_object_class_install_property(
+      object, PROP_HDR,
+      g_param_spec_enum("hdr", "HDR",
+                        "When the screen is told that frames are PQ or HLG, with their mastering metadata", hdr_type(),
+                        static_cast<gint>(HdrMode::Auto), ready));
+  g_object_class_install_property(object, PROP_VRR,
+                                  g_param_spec_boolean("vrr", "Variable refresh",
+                                                       "Let the refresh follow the frames where screen and device can",
+                                                       FALSE, ready));
+  g_object_class_install_property(
+      object, PROP_PLANE_ID,
+      g_param_spec_uint("plane-id", "Plane id", "The plane to show frames on (0: choose)", 0, G_MAXUINT, 0, ready));
+  g_object_class_install_property(
+      object, PROP_ZPOS,
+      g_param_spec_int("zpos", "Z position",
+                       "Height of the frames' plane in the stack; only planes that can have "
+                       "it are used (-1: as it is)",
+                       -1, G_MAXINT, -1, playing));
+  g_object_class_install_property(
+      object, PROP_ALPHA,
+      g_param_spec_double("alpha", "Alpha", "Opacity of the frames' plane; below 1 only planes that can are used", 0, 1,
+                          1, playing));
+  g_object_class_install_property(
+      object, PROP_FORCE_ASPECT_RATIO,
+      g_param_spec_boolean("force-aspect-ratio", "Force aspect ratio",
+                           "Keep the frame's proportions where it is scaled, instead of filling the rectangle", TRUE,
+                           playing));
+  g_object_class_install_property(
+      object, PROP_ROTATE_METHOD,
+      g_param_spec_enum("rotate-method", "Rotate method",
+                        "How the display turns or mirrors the frames (auto: as the stream's tags say)",
+                        GST_TYPE_VIDEO_ORIENTATION_METHOD, GST_VIDEO_ORIENTATION_IDENTITY, playing));
+  g_object_class_override_property(object, PROP_VIDEO_DIRECTION, "video-direction");
+  gst_video_overlay_install_properties(object, PROP_RENDER_RECTANGLE);
+  installOverlayProperties(object, PROP_OVERLAY);
+
   GstElementClass *element = GST_ELEMENT_CLASS(klass);
   element->change_state = gst_drm_modifier_sink_change_state;
   gst_element_class_set_static_metadata(element, "DRM modifier sink", "Sink/Video",
                                         "Shows dma-bufs on a display plane with atomic modesetting, without copies",
                                         "gst-zerocopy");
-  GstCaps *caps = capsOf(nullptr, 1, G_MAXINT, 1, G_MAXINT);
+  GstCaps *caps = templateCaps();
   gst_element_class_add_pad_template(element, gst_pad_template_new("sink", GST_PAD_SINK, GST_PAD_ALWAYS, caps));
   gst_caps_unref(caps);
 

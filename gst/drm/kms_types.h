@@ -3,6 +3,7 @@
 // pure functions of planning.h.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -41,6 +42,8 @@ struct KmsConnector {
   uint32_t possible_crtcs = 0;        // bit i: crtcs[i]
   uint32_t crtc = 0;                  // the CRTC that drives it now, 0: none
   KmsProperties properties;
+  bool claimed = false;      // another sink of this process has it
+  std::vector<uint8_t> edid; // what the screen says of itself; empty: nothing
 
   bool connected() const { return status == DRM_MODE_CONNECTED; }
   bool writeback() const { return type == DRM_MODE_CONNECTOR_WRITEBACK; }
@@ -49,9 +52,31 @@ struct KmsConnector {
 struct KmsCrtc {
   uint32_t id = 0;
   bool active = false;
+  bool claimed = false; // another sink of this process has it
   std::optional<drmModeModeInfo> mode;
   KmsProperties properties;
 };
+
+// What a part of a plane's formats can, or all of them. Every member that is absent means "not known": the kernel tells
+// none of this, only a description of a device does, and what it leaves open is for TEST_ONLY to say.
+struct PlaneFormatLimits {
+  std::vector<uint32_t> fourccs;                                        // empty: all
+  std::vector<uint64_t> modifiers;                                      // empty: all; compared as sameLayout() does
+  std::optional<uint32_t> min_width, min_height, max_width, max_height; // of the source, pixels of the frame
+  std::optional<bool> scaling;                                          // false: shown pixel for pixel only
+  std::optional<double> min_scale, max_scale; // target size / source size, each axis: 0.5 is half the size
+  std::optional<bool> even; // source position and size are multiples of the format's chroma subsampling
+
+  bool appliesTo(const DrmFormat &format) const {
+    const auto fourcc = [&](uint32_t f) { return f == format.fourcc; };
+    const auto layout = [&](uint64_t m) { return sameLayout({format.fourcc, m}, format); };
+    return (fourccs.empty() || std::any_of(fourccs.begin(), fourccs.end(), fourcc)) &&
+           (modifiers.empty() || std::any_of(modifiers.begin(), modifiers.end(), layout));
+  }
+};
+
+// All entries that apply to a pair hold for it.
+using PlaneLimits = std::vector<PlaneFormatLimits>;
 
 struct KmsPlane {
   uint32_t id = 0;
@@ -59,7 +84,11 @@ struct KmsPlane {
   uint32_t possible_crtcs = 0;            // bit i: crtcs[i]
   uint32_t crtc = 0;                      // the CRTC it is shown on now, 0: none
   std::vector<DrmFormat> formats;         // the driver's order; without IN_FORMATS the older list, taken as linear
+  bool has_in_formats = true;             // false: `formats` is that older list, layouts are implicit
   KmsProperties properties;
+  bool claimed = false;              // another sink of this process has it, on `crtc`
+  std::string label;                 // the hardware's name where a description of the device has it, else empty
+  std::optional<PlaneLimits> limits; // nothing: not known
 
   bool supports(const DrmFormat &format) const {
     for (const DrmFormat &f : formats)
@@ -74,6 +103,7 @@ struct KmsSnapshot {
   uint32_t min_width = 0, max_width = 0, min_height = 0, max_height = 0;
   bool addfb2_modifiers = false; // DRM_CAP_ADDFB2_MODIFIERS
   bool dumb_buffers = false;     // DRM_CAP_DUMB_BUFFER
+  bool async_flips = false;      // DRM_CAP_ATOMIC_ASYNC_PAGE_FLIP
   std::vector<KmsConnector> connectors;
   std::vector<KmsCrtc> crtcs;
   std::vector<KmsPlane> planes;

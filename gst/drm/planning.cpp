@@ -22,7 +22,8 @@ std::string listOutputs(const KmsSnapshot &snapshot) {
   std::string text;
   for (const KmsConnector &c : snapshot.connectors) {
     if (c.writeback()) continue;
-    text += (text.empty() ? "" : ", ") + c.name + " (id " + std::to_string(c.id) + ") " + statusName(c.status);
+    text += (text.empty() ? "" : ", ") + c.name + " (id " + std::to_string(c.id) + ") " + statusName(c.status) +
+            (c.claimed ? ", of another sink" : "");
   }
   return text.empty() ? "it has no outputs" : text;
 }
@@ -30,6 +31,8 @@ std::string listOutputs(const KmsSnapshot &snapshot) {
 bool plainMode(const drmModeModeInfo &mode) {
   return (mode.flags & (DRM_MODE_FLAG_INTERLACE | DRM_MODE_FLAG_DBLSCAN)) == 0;
 }
+
+bool quarterTurn(uint32_t rotation) { return (rotation & (DRM_MODE_ROTATE_90 | DRM_MODE_ROTATE_270)) != 0; }
 
 bool usable(const KmsPlane &plane, size_t crtc) { return (plane.possible_crtcs >> crtc) & 1; }
 
@@ -61,7 +64,7 @@ Result<Output> chooseOutput(const KmsSnapshot &snapshot, const std::string &want
   for (size_t i = 0; i < snapshot.connectors.size() && !chosen; ++i) {
     const KmsConnector &c = snapshot.connectors[i];
     if (c.writeback()) continue;
-    if (wanted.empty() ? c.connected() : (c.name == wanted || std::to_string(c.id) == wanted)) chosen = i;
+    if (wanted.empty() ? c.connected() && !c.claimed : (c.name == wanted || std::to_string(c.id) == wanted)) chosen = i;
   }
   if (!chosen) {
     if (wanted.empty())
@@ -71,16 +74,20 @@ Result<Output> chooseOutput(const KmsSnapshot &snapshot, const std::string &want
                  "Set connector= to one of these names or ids"};
   }
   const KmsConnector &connector = snapshot.connectors[*chosen];
+  if (connector.claimed)
+    return Error{snapshot.path + ": another sink of this process shows on output " + connector.name, EBUSY,
+                 "Choose another one with connector=: " + listOutputs(snapshot)};
   if (connector.status == DRM_MODE_DISCONNECTED)
     return Error{snapshot.path + ": output " + connector.name + " is not connected: " + listOutputs(snapshot), 0,
                  "Connect a display to it, or choose another one with connector="};
 
   std::optional<size_t> crtc;
   for (size_t i = 0; i < snapshot.crtcs.size(); ++i)
-    if (connector.crtc != 0 && snapshot.crtcs[i].id == connector.crtc) crtc = i;
+    if (connector.crtc != 0 && snapshot.crtcs[i].id == connector.crtc && !snapshot.crtcs[i].claimed) crtc = i;
   for (size_t i = 0; i < snapshot.crtcs.size() && !crtc; ++i) {
-    const bool taken = std::any_of(snapshot.connectors.begin(), snapshot.connectors.end(),
-                                   [&](const KmsConnector &c) { return c.crtc == snapshot.crtcs[i].id; });
+    const bool taken =
+        snapshot.crtcs[i].claimed || std::any_of(snapshot.connectors.begin(), snapshot.connectors.end(),
+                                                 [&](const KmsConnector &c) { return c.crtc == snapshot.crtcs[i].id; });
     if (((connector.possible_crtcs >> i) & 1) && !taken) crtc = i;
   }
   if (!crtc)
@@ -155,6 +162,26 @@ Result<std::vector<ModeChoice>> modeCandidates(const KmsSnapshot &snapshot, cons
   return result;
 }
 
+Result<std::vector<ModeChoice>> modeCandidates(const KmsSnapshot &snapshot, const Output &output, const FrameNeed &need,
+                                               const std::optional<ModeRequest> &request, AutoMode how) {
+  const KmsConnector &connector = snapshot.connectors[output.connector];
+  if (!request && how == AutoMode::Native) {
+    const drmModeModeInfo *native = nullptr;
+    for (const drmModeModeInfo &mode : connector.modes)
+      if (native == nullptr || ((mode.type & DRM_MODE_TYPE_PREFERRED) && !(native->type & DRM_MODE_TYPE_PREFERRED)))
+        native = &mode;
+    if (native != nullptr) return std::vector<ModeChoice>{{*native, true}};
+  }
+  const KmsCrtc &crtc = snapshot.crtcs[output.crtc];
+  if (!request && how == AutoMode::Keep && crtc.active && crtc.mode && connector.crtc == crtc.id)
+    return std::vector<ModeChoice>{{*crtc.mode, true}};
+  FrameNeed upright = need;
+  const Rect source = need.source();
+  upright.width = quarterTurn(need.rotation) ? source.height : source.width;
+  upright.height = quarterTurn(need.rotation) ? source.width : source.height;
+  return modeCandidates(snapshot, connector, upright, request);
+}
+
 std::vector<size_t> planeCandidates(const KmsSnapshot &snapshot, size_t crtc, const DrmFormat &format,
                                     std::string *refusals) {
   std::vector<size_t> result;
@@ -196,31 +223,89 @@ std::vector<size_t> overlayCandidates(const KmsSnapshot &snapshot, size_t crtc, 
   return result;
 }
 
-std::vector<Placement> placements(const FrameNeed &need, int width, int height) {
+namespace {
+
+// Cuts off what is outside of the display, and the same share of the source. False: nothing is left.
+bool cutOff(Placement &place, const Area &area, uint32_t rotation) {
+  const Rect before = place.target;
+  const int left = std::max(-before.x, 0), top = std::max(-before.y, 0);
+  const int right = std::max(before.x + before.width - area.width, 0);
+  const int bottom = std::max(before.y + before.height - area.height, 0);
+  if (left + right >= before.width || top + bottom >= before.height) return false;
+  if (left + right + top + bottom == 0) return true;
+  // sides of the source that become left, top, right, bottom
+  const auto share = [](int cut, int target, int source) {
+    return static_cast<int>(int64_t{cut} * source / target) & ~1;
+  };
+  int cuts[4] = {left, top, right, bottom};
+  place.target = {before.x + left, before.y + top, before.width - left - right, before.height - top - bottom};
+  Rect &s = place.source;
+  const bool turned = quarterTurn(rotation);
+  const int w = turned ? before.height : before.width, h = turned ? before.width : before.height;
+  int order[4] = {0, 1, 2, 3}; // which of the display's sides is the source's left, top, right, bottom
+  const auto assign = [&](int a, int b, int c, int d) { order[0] = a, order[1] = b, order[2] = c, order[3] = d; };
+  if (rotation & DRM_MODE_ROTATE_90) assign(3, 0, 1, 2); // counter-clockwise: what was left is at the bottom
+  if (rotation & DRM_MODE_ROTATE_180) assign(2, 3, 0, 1);
+  if (rotation & DRM_MODE_ROTATE_270) assign(1, 2, 3, 0);
+  if (rotation & DRM_MODE_REFLECT_X) std::swap(order[0], order[2]);
+  if (rotation & DRM_MODE_REFLECT_Y) std::swap(order[1], order[3]);
+  const int l = share(cuts[order[0]], w, s.width), t = share(cuts[order[1]], h, s.height);
+  const int r = share(cuts[order[2]], w, s.width), b = share(cuts[order[3]], h, s.height);
+  if (l + r >= s.width || t + b >= s.height) return false;
+  s = {s.x + l, s.y + t, s.width - l - r, s.height - t - b};
+  const int sw = turned ? s.height : s.width, sh = turned ? s.width : s.height;
+  place.scaled = place.target.width != sw || place.target.height != sh;
+  return true;
+}
+
+} // namespace
+
+std::vector<Placement> placements(const FrameNeed &need, const Area &area) {
   std::vector<Placement> result;
-  const double shown = double(need.width) * need.par_n / std::max(need.par_d, 1); // width in square pixels
-  const double factor = std::min(width / shown, double(height) / need.height);
+  const Rect source = need.source();
+  const bool turned = quarterTurn(need.rotation);
+  const int frame_width = turned ? source.height : source.width, frame_height = turned ? source.width : source.height;
+  const Rect &into = area.rectangle;
+  // in square pixels
+  double shown_width = double(source.width) * need.par_n / std::max(need.par_d, 1), shown_height = source.height;
+  if (turned) std::swap(shown_width, shown_height);
+  const double factor = std::min(into.width / shown_width, into.height / shown_height);
   Placement fit;
-  fit.source = {0, 0, need.width, need.height};
-  fit.target.width = std::clamp(static_cast<int>(std::lround(shown * factor)), 1, width);
-  fit.target.height = std::clamp(static_cast<int>(std::lround(need.height * factor)), 1, height);
-  fit.target.x = (width - fit.target.width) / 2;
-  fit.target.y = (height - fit.target.height) / 2;
-  fit.scaled = fit.target.width != need.width || fit.target.height != need.height;
-  if (fit.scaled) result.push_back(fit);
+  fit.source = source;
+  fit.target = into;
+  if (area.keep_aspect) {
+    fit.target.width = std::clamp(static_cast<int>(std::lround(shown_width * factor)), 1, into.width);
+    fit.target.height = std::clamp(static_cast<int>(std::lround(shown_height * factor)), 1, into.height);
+    fit.target.x += (into.width - fit.target.width) / 2;
+    fit.target.y += (into.height - fit.target.height) / 2;
+  }
+  fit.scaled = fit.target.width != frame_width || fit.target.height != frame_height;
+  if (fit.scaled && cutOff(fit, area, need.rotation)) result.push_back(fit);
 
   Placement plain;
-  const auto axis = [](int frame, int display, int *from, int *to, int *length) {
+  plain.source = source;
+  const auto axis = [](int from, int frame, int display, int *start, int *to, int *length) {
     *length = std::min(frame, display);
-    *from = ((frame - *length) / 2) & ~1;
+    *start = from + (((frame - *length) / 2) & ~1);
     *to = (display - *length) / 2;
   };
-  axis(need.width, width, &plain.source.x, &plain.target.x, &plain.source.width);
-  axis(need.height, height, &plain.source.y, &plain.target.y, &plain.source.height);
-  plain.target.width = plain.source.width;
-  plain.target.height = plain.source.height;
-  result.push_back(plain);
+  Rect &s = plain.source, &t = plain.target;
+  axis(source.x, source.width, turned ? into.height : into.width, &s.x, turned ? &t.y : &t.x, &s.width);
+  axis(source.y, source.height, turned ? into.width : into.height, &s.y, turned ? &t.x : &t.y, &s.height);
+  t = {into.x + t.x, into.y + t.y, turned ? s.height : s.width, turned ? s.width : s.height};
+  if (cutOff(plain, area, need.rotation)) {
+    plain.scaled = false; // rounding of the cut edges may not change that
+    if (turned)
+      t.width = s.height, t.height = s.width;
+    else
+      t.width = s.width, t.height = s.height;
+    result.push_back(plain);
+  }
   return result;
+}
+
+std::vector<Placement> placements(const FrameNeed &need, int width, int height) {
+  return placements(need, {{0, 0, width, height}, true, width, height});
 }
 
 std::vector<uint32_t> linearFormats(const KmsSnapshot &snapshot, size_t crtc) {

@@ -27,13 +27,26 @@ Result<Output> chooseOutput(const KmsSnapshot &snapshot, const std::string &want
 // gone.
 Result<Output> sameOutput(const KmsSnapshot &before, const Output &output, const KmsSnapshot &now);
 
-// What the frame is.
+struct Rect {
+  int x = 0, y = 0, width = 0, height = 0;
+  auto operator<=>(const Rect &) const = default;
+};
+
+// What the frame is, and how it is wanted.
 struct FrameNeed {
-  DrmFormat format;
-  int width = 0;
+  DrmFormat format; // modifier INVALID: the layout is implicit, known to the exporting driver only
+  int width = 0;    // pixels; 0: any, sizes do not count
   int height = 0;
   int par_n = 1; // pixel aspect ratio
   int par_d = 1;
+  uint32_t rotation = 0;      // DRM_MODE_ROTATE_* with DRM_MODE_REFLECT_*; 0: as it is
+  unsigned memory_planes = 0; // that its buffers have; 0: not known
+  std::optional<Rect> crop;   // the part to be shown, in its pixels; nothing: all
+  // Wanted on the display, pixels, rotation included; 0x0: pixel for pixel.
+  int target_width = 0;
+  int target_height = 0;
+
+  Rect source() const { return crop.value_or(Rect{0, 0, width, height}); }
 };
 
 struct ModeChoice {
@@ -41,12 +54,21 @@ struct ModeChoice {
   bool listed = true; // false: generated timings
 };
 
+enum class AutoMode {
+  Match,  // see modeCandidates()
+  Native, // the output's preferred mode
+  Keep,   // what it has now, or else as Match
+};
+
 // The modes to try, best first. A request: the listed mode of that size (and refresh, within half a Hz), else generated
 // timings, and nothing else. Without one: listed modes of the frame's size, the smallest that holds it, the preferred
 // one; for a virtual output, which takes any timings, generated ones of the frame's size come last, for devices whose
-// only plane has to cover the screen.
+// only plane has to cover the screen. A quarter turn changes the frame's sides.
 Result<std::vector<ModeChoice>> modeCandidates(const KmsSnapshot &snapshot, const KmsConnector &connector,
                                                const FrameNeed &need, const std::optional<ModeRequest> &request);
+// The same for `how`, for the output's present mode `current`.
+Result<std::vector<ModeChoice>> modeCandidates(const KmsSnapshot &snapshot, const Output &output, const FrameNeed &need,
+                                               const std::optional<ModeRequest> &request, AutoMode how);
 
 // Planes that can show the format on that CRTC, as indices into KmsSnapshot::planes: the primary, then overlays;
 // cursors never. `refusals` gets a sentence for each plane that cannot.
@@ -56,11 +78,6 @@ std::vector<size_t> planeCandidates(const KmsSnapshot &snapshot, size_t crtc, co
 // Planes above `video` that could show boxes in `fourcc`, nearest first. Above: by zpos where planes have it, else by
 // type and order.
 std::vector<size_t> overlayCandidates(const KmsSnapshot &snapshot, size_t crtc, size_t video, uint32_t fourcc);
-
-struct Rect {
-  int x = 0, y = 0, width = 0, height = 0;
-  auto operator<=>(const Rect &) const = default;
-};
 
 // A part of the frame (in its pixels) on a part of the display.
 struct Placement {
@@ -73,8 +90,18 @@ struct Placement {
   auto operator<=>(const Placement &) const = default;
 };
 
-// Centred: first as large as fits with the aspect ratio kept (where that means scaling), then pixel for pixel, cropped
-// where the frame is larger than the display. Cropped edges stay on multiples of 2, as subsampled chroma needs.
+// Where on the display frames go.
+struct Area {
+  Rect rectangle;            // of the display
+  bool keep_aspect = true;   // else it is filled
+  int width = 0, height = 0; // of the display: nothing can be shown outside
+};
+
+// Centred in the area: first as large as fits with the aspect ratio kept (where that means scaling), then pixel for
+// pixel, cropped where the frame is larger than the area. Cropped edges stay on multiples of 2, as subsampled chroma
+// needs. The frame's crop and rotation count. What lies outside of the display is cut off.
+std::vector<Placement> placements(const FrameNeed &need, const Area &area);
+// The same on the whole display.
 std::vector<Placement> placements(const FrameNeed &need, int width, int height);
 
 // The formats all usable planes of the output can show with linear layout, in order of planes and without repetitions.

@@ -2,13 +2,18 @@
 #include "gst/drm/screen_state.h"
 
 #include <algorithm>
+#include <cerrno>
 
 #include <xf86drm.h>
+#include <xf86drmMode.h>
+
+#include "gst/drm/mode.h"
 
 namespace gstzc {
 namespace {
 
-// Of a plane, what we may change besides where and what it shows.
+// What we may change besides mode, and where and what planes show.
+constexpr const char *kConnectorExtras[] = {"HDR_OUTPUT_METADATA", "Colorspace"};
 constexpr const char *kPlaneExtras[] = {"COLOR_ENCODING", "COLOR_RANGE", "rotation", "alpha", "zpos"};
 
 void setPlane(AtomicRequest &request, const KmsPlane &plane, uint64_t fb, uint64_t crtc, const Rect &source,
@@ -30,17 +35,27 @@ void setPlane(AtomicRequest &request, const KmsPlane &plane, uint64_t fb, uint64
 
 } // namespace
 
-Result<std::shared_ptr<ModeBlob>> ModeBlob::create(std::shared_ptr<KmsDevice> device, const drmModeModeInfo &mode) {
+Result<std::shared_ptr<PropertyBlob>> PropertyBlob::create(std::shared_ptr<KmsDevice> device, const void *data,
+                                                           size_t size, const std::string &what) {
   uint32_t id = 0;
-  const int rc = drmModeCreatePropertyBlob(device->fd(), &mode, sizeof mode, &id);
-  if (rc != 0) return Error{"hand mode " + modeName(mode) + " to " + device->path(), -rc, ""};
-  return std::shared_ptr<ModeBlob>(new ModeBlob(std::move(device), id));
+  const int rc = device->createBlob(data, size, &id);
+  if (rc != 0) return Error{"hand " + what + " to " + device->path(), rc, ""};
+  return std::shared_ptr<PropertyBlob>(new PropertyBlob(std::move(device), id));
 }
 
-ModeBlob::~ModeBlob() { drmModeDestroyPropertyBlob(device_->fd(), id_); }
+Result<std::shared_ptr<PropertyBlob>> PropertyBlob::create(std::shared_ptr<KmsDevice> device,
+                                                           const drmModeModeInfo &mode) {
+  return create(std::move(device), &mode, sizeof mode, "mode " + modeName(mode));
+}
+
+PropertyBlob::~PropertyBlob() { device_->destroyBlob(id_); }
 
 void inheritState(ScreenState &next, const ScreenState &missed) {
-  if (!next.mode) next.mode = missed.mode;
+  if (!next.mode) {
+    next.mode = missed.mode;
+    next.settings = missed.settings;
+    next.hdr = missed.hdr;
+  }
   for (const PlaneUse &m : missed.planes) {
     const bool known =
         std::any_of(next.planes.begin(), next.planes.end(), [&](const PlaneUse &n) { return n.plane == m.plane; });
@@ -55,6 +70,7 @@ void addState(AtomicRequest &request, const KmsSnapshot &snapshot, const Output 
     request.set(connector.id, connector.properties, "CRTC_ID", crtc.id);
     request.set(crtc.id, crtc.properties, "MODE_ID", state.mode->id());
     request.set(crtc.id, crtc.properties, "ACTIVE", 1);
+    for (const PropertySetting &s : state.settings) request.set(s.object, s.property, s.value);
   }
   for (const PlaneUse &use : state.planes) {
     const KmsPlane &plane = snapshot.planes[use.plane];
@@ -79,9 +95,19 @@ int SavedState::attempt(const std::shared_ptr<KmsDevice> &device, Extent extent)
   request.set(crtc.id, crtc.properties, "MODE_ID", mode ? mode->id() : 0);
   request.set(crtc.id, crtc.properties, "ACTIVE", on ? 1 : 0);
 
+  const auto put_back = [&](uint32_t id, const KmsProperties &properties, const char *name) {
+    const auto p = properties.find(name);
+    if (p == properties.end() || p->second.immutable()) return;
+    // another's blob may be gone, and with it the way to have it back
+    const bool blob = (p->second.flags & DRM_MODE_PROP_BLOB) != 0;
+    request.set(id, p->second.id, blob && extent != Extent::Full ? 0 : p->second.value);
+  };
+  for (const char *name : kConnectorExtras) put_back(connector.id, connector.properties, name);
+  put_back(crtc.id, crtc.properties, "VRR_ENABLED");
+
   for (const KmsPlane &plane : snapshot_.planes) {
     if (((plane.possible_crtcs >> output_.crtc) & 1) == 0) continue;
-    if (plane.crtc != 0 && plane.crtc != crtc.id) continue; // of another output, never touched
+    if (plane.claimed || (plane.crtc != 0 && plane.crtc != crtc.id)) continue; // of another output, never touched
     const auto old = [&](const char *name) -> uint64_t {
       const auto p = plane.properties.find(name);
       return p == plane.properties.end() ? 0 : p->second.value;
@@ -94,14 +120,15 @@ int SavedState::attempt(const std::shared_ptr<KmsDevice> &device, Extent extent)
       if (const auto p = plane.properties.find(name); p != plane.properties.end() && !p->second.immutable())
         request.set(plane.id, p->second.id, p->second.value);
   }
-  return request.commit(device->fd(), DRM_MODE_ATOMIC_ALLOW_MODESET);
+  return device->commit(request, DRM_MODE_ATOMIC_ALLOW_MODESET, nullptr);
 }
 
-Status SavedState::restore(const std::shared_ptr<KmsDevice> &device) const {
+Status SavedState::restore(const std::shared_ptr<KmsDevice> &device, const void *owner) {
+  device->claims().mark(snapshot_, owner);
   int first = 0;
   for (const Extent extent : {Extent::Full, Extent::ModeOnly, Extent::Off}) {
     const int rc = attempt(device, extent);
-    if (rc == 0) return Nothing{};
+    if (rc == 0 || rc == EACCES) return Nothing{}; // EACCES: the screen is another process's by now
     if (first == 0) first = rc;
   }
   return Error{"put back what " + snapshot_.connectors[output_.connector].name + " of " + device->path() +

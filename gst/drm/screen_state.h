@@ -14,42 +14,24 @@
 
 namespace gstzc {
 
-// A list of properties to be set at once.
-class AtomicRequest {
+// Bytes in the kernel's keeping, as the value of a property: timings, HDR metadata.
+class PropertyBlob {
 public:
-  AtomicRequest() : request_(drmModeAtomicAlloc()) {}
-  ~AtomicRequest() { drmModeAtomicFree(request_); }
-  AtomicRequest(const AtomicRequest &) = delete;
-  AtomicRequest &operator=(const AtomicRequest &) = delete;
-
-  void set(uint32_t object, uint32_t property, uint64_t value) {
-    drmModeAtomicAddProperty(request_, object, property, value);
-  }
-  // By name; an object without that property is left alone.
-  void set(uint32_t object, const KmsProperties &properties, const char *name, uint64_t value) {
-    if (const auto p = properties.find(name); p != properties.end()) set(object, p->second.id, value);
-  }
-  // 0 or errno; `flags` DRM_MODE_ATOMIC_*
-  int commit(int fd, uint32_t flags) { return -drmModeAtomicCommit(fd, request_, flags, nullptr); }
-
-private:
-  drmModeAtomicReqPtr request_;
-};
-
-// Timings in the kernel's keeping.
-class ModeBlob {
-public:
-  static Result<std::shared_ptr<ModeBlob>> create(std::shared_ptr<KmsDevice> device, const drmModeModeInfo &mode);
-  ~ModeBlob();
-  ModeBlob(const ModeBlob &) = delete;
-  ModeBlob &operator=(const ModeBlob &) = delete;
+  // `what`: for errors
+  static Result<std::shared_ptr<PropertyBlob>> create(std::shared_ptr<KmsDevice> device, const void *data, size_t size,
+                                                      const std::string &what);
+  static Result<std::shared_ptr<PropertyBlob>> create(std::shared_ptr<KmsDevice> device, const drmModeModeInfo &mode);
+  ~PropertyBlob();
+  PropertyBlob(const PropertyBlob &) = delete;
+  PropertyBlob &operator=(const PropertyBlob &) = delete;
   uint32_t id() const { return id_; }
 
 private:
-  ModeBlob(std::shared_ptr<KmsDevice> device, uint32_t id) : device_(std::move(device)), id_(id) {}
+  PropertyBlob(std::shared_ptr<KmsDevice> device, uint32_t id) : device_(std::move(device)), id_(id) {}
   std::shared_ptr<KmsDevice> device_;
   uint32_t id_;
 };
+using ModeBlob = PropertyBlob;
 
 struct PlaneUse {
   size_t plane = 0;                                      // index into KmsSnapshot::planes
@@ -61,6 +43,9 @@ struct PlaneUse {
 struct ScreenState {
   std::vector<PlaneUse> planes;
   std::shared_ptr<ModeBlob> mode; // set: switch the output to it as well (a full modeset)
+  // Of connector and CRTC, with the mode; and the blob that one of them names.
+  std::vector<PropertySetting> settings;
+  std::shared_ptr<PropertyBlob> hdr;
 };
 
 // `next` takes the place of `missed`, which was never committed: it has to do what that one would have done with the
@@ -77,8 +62,9 @@ public:
 
   // Mode, planes and whether the CRTC was on, as before; planes that were off go off. Where an old framebuffer no
   // longer exists the screen gets as near as the kernel lets us: the old mode with planes off, then everything off.
-  // Blocking; the kernel bounds the wait.
-  Status restore(const std::shared_ptr<KmsDevice> &device) const;
+  // Blocking; the kernel bounds the wait. What other sinks of the process have claimed is left alone; `owner` as in
+  // Claims.
+  Status restore(const std::shared_ptr<KmsDevice> &device, const void *owner);
 
 private:
   enum class Extent { Full, ModeOnly, Off };

@@ -9,6 +9,7 @@
 #include <gst/allocators/allocators.h>
 
 #include "gst/zerocopy/core/dmabuf.h"
+#include "gst/zerocopy/core/format_traits.h"
 
 namespace gstzc {
 namespace {
@@ -27,6 +28,12 @@ Status checkSize(const GstVideoInfo &info, const GstCaps *caps) {
   return Error{"caps with a frame of " + std::to_string(GST_VIDEO_INFO_WIDTH(&info)) + "x" +
                    std::to_string(GST_VIDEO_INFO_HEIGHT(&info)) + " pixels (" + capsToString(caps) + ")",
                0, "Both sides have to be 1 to " + std::to_string(kMaxFrameSide)};
+}
+
+// Of a format that GStreamer does not know.
+gint rowsOf(const FrameCaps &caps, guint plane) {
+  const auto vsub = static_cast<gint>(formatTraits(caps.fourcc).vsub);
+  return plane == 0 ? caps.height() : (caps.height() + vsub - 1) / vsub;
 }
 
 guint32 linearFourcc(GstVideoFormat format) {
@@ -107,6 +114,11 @@ Result<FrameLayout> frameLayout(GstBuffer *buffer, const FrameCaps &caps) {
   if (caps.width() <= 0 || caps.height() <= 0)
     return Error{"a frame of " + std::to_string(caps.width()) + "x" + std::to_string(caps.height()) + " pixels", 0, ""};
 
+  const bool linear = caps.linear();
+  if (!linear && meta == nullptr)
+    return Error{"a frame of a layout that is not linear, without a GstVideoMeta", 0,
+                 "Where its planes lie only its producer can say"};
+
   int sized_fd = -1; // planes mostly share one descriptor
   guint64 file_size = 0;
 
@@ -122,14 +134,18 @@ Result<FrameLayout> frameLayout(GstBuffer *buffer, const FrameCaps &caps) {
       row_bytes = std::max(row_bytes, width * GST_VIDEO_FORMAT_INFO_PSTRIDE(format, c));
       plane.rows = std::max(plane.rows, GST_VIDEO_FORMAT_INFO_SCALE_HEIGHT(format, c, caps.height()));
     }
-    if (plane.rows == 0) plane.rows = caps.height();
+    if (plane.rows == 0) plane.rows = rowsOf(caps, p);
     // packed pixels (NV15 and the like) have no bytes per pixel: a row is the default stride
     if (row_bytes == 0 && p < GST_VIDEO_INFO_N_PLANES(&caps.info))
       row_bytes = GST_VIDEO_INFO_PLANE_STRIDE(&caps.info, p);
     if (row_bytes == 0) row_bytes = 1;
+    if (!linear) { // a plane may be of tiles, or compression data: only where it begins is known
+      row_bytes = 1;
+      plane.rows = 1;
+    }
 
     const std::string name = "plane " + std::to_string(p);
-    if (plane.stride < row_bytes)
+    if (plane.stride < (linear ? row_bytes : 0))
       return Error{name + " has a stride of " + std::to_string(plane.stride) + " bytes where a row has " +
                        std::to_string(row_bytes),
                    0, "The producer's GstVideoMeta is wrong for these caps"};
@@ -142,7 +158,7 @@ Result<FrameLayout> frameLayout(GstBuffer *buffer, const FrameCaps &caps) {
                        std::to_string(gst_buffer_get_size(buffer)),
                    0, "The producer's GstVideoMeta or buffer size is wrong"};
     GstMemory *memory = gst_buffer_peek_memory(buffer, plane.memory);
-    const guint64 end = skip + static_cast<guint64>(plane.stride) * static_cast<guint64>(plane.rows - 1) +
+    const guint64 end = skip + static_cast<guint64>(std::max(plane.stride, 0)) * static_cast<guint64>(plane.rows - 1) +
                         static_cast<guint64>(plane.row_bytes);
     if (end > memory->size)
       return Error{name + " ends at byte " + std::to_string(end) + " of a memory of " + std::to_string(memory->size), 0,

@@ -62,7 +62,9 @@ struct GSTZC_API FrameLayout {
   bool allDmaBuf() const; // every plane lies in a dma-buf
 };
 
-// The planes of a linear frame: strides and offsets of the buffer's GstVideoMeta, else the caps' defaults. Errors name
+// The planes of a frame: strides and offsets of the buffer's GstVideoMeta, else the caps' defaults. Of layouts that are
+// not linear the meta has to be there and says all that is known: rows and their bytes are 1, and only the beginning of
+// each plane is checked; there may be more planes than the format has. Errors name
 // the plane and the value: a stride below the row, a plane that ends past its memory or past the dma-buf behind it, a
 // plane that lies in several memories, more planes than there can be, a closed descriptor (EBADF).
 GSTZC_API Result<FrameLayout> frameLayout(GstBuffer *buffer, const FrameCaps &caps);

@@ -101,6 +101,8 @@ TEST(Sink, TemplateTakesDmaBufsAndSystemMemory) {
   EXPECT_TRUE(takes("video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=XR48,width=64,height=48"));
   for (const char *format : {"NV12", "BGRx", "I420", "P010_10LE", "RGB16"})
     EXPECT_TRUE(takes((std::string("video/x-raw,width=64,height=48,format=") + format).c_str())) << format;
+  EXPECT_TRUE(takes("video/x-raw(memory:SystemMemory,meta:GstVideoOverlayComposition),format=NV12"));
+  EXPECT_TRUE(takes("video/x-raw(memory:DMABuf,meta:GstVideoOverlayComposition),format=DMA_DRM,drm-format=NV12"));
   EXPECT_FALSE(takes("video/x-raw,format=A420")) << "DRM has no name for it";
   EXPECT_FALSE(takes("video/x-raw,format=DMA_DRM"));
   EXPECT_FALSE(takes("video/x-raw(memory:CUDAMemory),format=NV12"));
@@ -115,10 +117,10 @@ TEST(Sink, Properties) {
   gst_object_ref_sink(sink);
   gchar *device, *connector, *mode, *configuration;
   gint fd;
-  gboolean allow_copy, boxes, flips;
+  gboolean allow_copy, flips;
   const auto read = [&] {
     g_object_get(sink, "device", &device, "connector", &connector, "mode", &mode, "configuration", &configuration, "fd",
-                 &fd, "allow-copy", &allow_copy, "overlay-boxes", &boxes, "message-flips", &flips, nullptr);
+                 &fd, "allow-copy", &allow_copy, "message-flips", &flips, nullptr);
   };
   read();
   EXPECT_EQ(device, nullptr);
@@ -127,17 +129,15 @@ TEST(Sink, Properties) {
   EXPECT_EQ(configuration, nullptr);
   EXPECT_EQ(fd, -1);
   EXPECT_FALSE(allow_copy);
-  EXPECT_TRUE(boxes);
   EXPECT_FALSE(flips);
   g_object_set(sink, "device", "/dev/dri/card7", "connector", "HDMI-A-1", "mode", "64x48@60", "fd", 5, "allow-copy",
-               TRUE, "overlay-boxes", FALSE, "message-flips", TRUE, nullptr);
+               TRUE, "message-flips", TRUE, nullptr);
   read();
   EXPECT_STREQ(device, "/dev/dri/card7");
   EXPECT_STREQ(connector, "HDMI-A-1");
   EXPECT_STREQ(mode, "64x48@60");
   EXPECT_EQ(fd, 5);
   EXPECT_TRUE(allow_copy);
-  EXPECT_FALSE(boxes);
   EXPECT_TRUE(flips);
   g_free(device);
   g_free(connector);
@@ -148,12 +148,57 @@ TEST(Sink, Properties) {
   ASSERT_NE(stats, nullptr);
   EXPECT_STREQ(gst_structure_get_name(stats), "stats");
   for (const char *name : {"frames", "shown", "dropped", "commits", "busy-retries", "copies", "bytes-copied", "boxes",
-                           "imports", "import-hits"}) {
+                           "overlay-redraws", "imports", "import-hits"}) {
     guint64 value = 1;
     EXPECT_TRUE(gst_structure_get_uint64(stats, name, &value)) << name;
     EXPECT_EQ(value, 0u) << name;
   }
   gst_structure_free(stats);
+  gst_object_unref(sink);
+}
+
+TEST(Properties, OfOverlays) {
+  GstElement *sink = gst_element_factory_make("drmmodifiersink", nullptr);
+  ASSERT_NE(sink, nullptr);
+  guint color = 1, line = 1;
+  gchar *font = nullptr;
+  gboolean labels = FALSE;
+  gdouble opacity = 0;
+  const auto read = [&] {
+    g_free(font);
+    g_object_get(sink, "overlay-color", &color, "overlay-line-width", &line, "overlay-font", &font, "overlay-labels",
+                 &labels, "overlay-mask-opacity", &opacity, nullptr);
+  };
+  const auto mode = [&] {
+    GValue value = G_VALUE_INIT;
+    g_object_get_property(G_OBJECT(sink), "overlay", &value);
+    const std::string nick =
+        g_enum_get_value(G_ENUM_CLASS(g_type_class_peek(G_VALUE_TYPE(&value))), g_value_get_enum(&value))->value_nick;
+    g_value_unset(&value);
+    return nick;
+  };
+  read();
+  EXPECT_EQ(color, 0u);
+  EXPECT_EQ(line, 0u);
+  EXPECT_EQ(font, nullptr);
+  EXPECT_TRUE(labels);
+  EXPECT_DOUBLE_EQ(opacity, 0.4);
+  EXPECT_EQ(mode(), "auto");
+  g_object_set(sink, "overlay-color", 0x80ff0000u, "overlay-line-width", 3, "overlay-font", "Sans 12", "overlay-labels",
+               FALSE, "overlay-mask-opacity", 1.0, nullptr);
+  read();
+  EXPECT_EQ(color, 0x80ff0000u);
+  EXPECT_EQ(line, 3u);
+  EXPECT_STREQ(font, "Sans 12");
+  EXPECT_FALSE(labels);
+  EXPECT_DOUBLE_EQ(opacity, 1);
+  for (const char *nick : {"plane", "off", "auto"}) {
+    gst_util_set_object_arg(G_OBJECT(sink), "overlay", nick);
+    EXPECT_EQ(mode(), nick);
+  }
+  g_object_set(sink, "overlay-font", nullptr, nullptr);
+  read();
+  EXPECT_EQ(font, nullptr);
   gst_object_unref(sink);
 }
 

@@ -14,6 +14,8 @@
 #include <time.h>
 
 #include "gst/zerocopy/core/dmabuf.h"
+#include "gst/zerocopy/core/unique_fd.h"
+#include "tests/lab/demo/native.h"
 #include "tests/lab/support/capture.h"
 #include "tests/lab/support/card.h"
 #include "tests/lab/support/image.h"
@@ -125,13 +127,15 @@ public:
   Run(std::string name, const Options &options) : options_(options) { report_.name = std::move(name); }
 
   Result<Report> play(const std::string &source, const char *first_element, const char *first_pad) {
-    auto path = lab::cardPath(options_.display);
+    const bool own = !options_.card.empty();
+    Result<std::string> path = own ? Result<std::string>(options_.card) : lab::cardPath(options_.display);
     if (!path) return path.error();
-    auto card = lab::openCard(options_.display);
+    Result<gstzc::UniqueFd> card = own ? Result<gstzc::UniqueFd>(gstzc::UniqueFd()) : lab::openCard(options_.display);
     if (!card) return card.error();
     const std::string description =
         source + " ! dmabufupload name=upload ! fenceinfer name=infer message-results=true model-file=\"" +
-        options_.model + "\" ! drmmodifiersink name=sink message-flips=true fd=" + std::to_string(card->get());
+        options_.model + "\" ! drmmodifiersink name=sink message-flips=true " +
+        (own ? "device=" + *path : "fd=" + std::to_string(card->get()));
     GError *error = nullptr;
     pipeline_.reset(gst_parse_launch(description.c_str(), &error));
     if (pipeline_ == nullptr || error != nullptr) {
@@ -145,7 +149,7 @@ public:
 
     gst_element_set_state(pipeline_.get(), GST_STATE_PLAYING);
     if (auto end = messagesUntilEnd(); !end) return end.error();
-    if (!options_.picture.empty()) {
+    if (!options_.picture.empty() && !own) {
       // through the sink's own open file: only its holder is master of the display
       auto shown = lab::captureWriteback(card->get());
       if (!shown) return shown.error();
@@ -153,7 +157,7 @@ public:
     }
     for (const char *element : {"upload", "infer", "sink"}) addStats(element);
     witness_.account(report_);
-    report_.devices.push_back(options_.display + " (" + *path + ")");
+    report_.devices.push_back(own ? *path : options_.display + " (" + *path + ")");
     return report_;
   }
 
@@ -263,6 +267,17 @@ Result<Report> runPhoto(const Options &options) {
   return Run("photo", options)
       .play("filesrc location=\"" + options.photo + "\" ! pngdec ! videoconvert ! video/x-raw,format=NV12", "upload",
             "sink");
+}
+
+Result<Report> runNative(const Options &options, const NativeDevices &devices) {
+  Options own = options;
+  own.card = devices.display;
+  auto report = Run("camera", own)
+                    .play("v4l2src name=camera device=" + devices.camera +
+                              " io-mode=dmabuf num-buffers=" + std::to_string(options.frames),
+                          "camera", "src");
+  if (report) report->devices.insert(report->devices.begin(), devices.camera_name + " (" + devices.camera + ")");
+  return report;
 }
 
 Result<Report> runCamera(const Options &options) {

@@ -15,6 +15,7 @@ struct Options {
   std::string model;            // BlazeFace front, ONNX
   std::string photo;            // PNG with a face; run `photo` only
   std::string display = "vkms"; // kernel driver of the display
+  std::string card;             // node that the sink opens itself, instead; then there is no picture
   unsigned frames = 60;         // run `camera` only
   std::string picture;          // PNG of what the display showed at the end; empty: none
 };

@@ -7,6 +7,10 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/lab/demo/native.h"
+#include "tests/lab/support/only_card.h"
+#include "tests/support/temp_dir.h"
+
 using namespace firstlight;
 
 namespace {
@@ -51,6 +55,31 @@ TEST(FirstLight, CameraCopiesNothing) {
   expectNothingCopied(*report);
   EXPECT_GT(report->frames, 0u);
   EXPECT_LE(report->buffers, 32u) << "a pool, not a new buffer a frame";
+}
+
+TEST(Native, RunsOnWhatTheMachineHas) {
+  Options options = optionsFromEnvironment();
+  if (options.model.empty()) GTEST_SKIP() << "GSTZC_BLAZEFACE_MODEL names no file: scripts/test fetches it";
+  auto only = gstzc::lab::OnlyCard::create("vkms");
+  ASSERT_TRUE(only) << only.error().message();
+  const NativeDevices devices = findNative();
+  ASSERT_TRUE(devices.missing.empty()) << devices.missing.front().message();
+  EXPECT_TRUE(devices.camera_name.starts_with("vivid: ")) << devices.camera_name;
+  EXPECT_TRUE(devices.display.starts_with("/dev/dri/card")) << devices.display;
+  options.frames = 5; // what differs from the camera run is which devices are taken
+  auto report = runNative(options, devices);
+  ASSERT_TRUE(report.ok()) << report.error().message();
+  expectNothingCopied(*report);
+  EXPECT_EQ(report->devices.size(), 3u);
+}
+
+TEST(Native, SaysWhatIsMissing) {
+  const gstzc::test::TempDir empty;
+  const NativeDevices devices = findNative(empty.path());
+  ASSERT_GE(devices.missing.size(), 1u);
+  const std::string text = devices.missing.front().message();
+  for (const char *part : {"camera: ", "has no video nodes", "Connect a camera"})
+    EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
 TEST(FirstLight, PercentilesAreNearestRank) {

@@ -33,11 +33,12 @@ TEST_P(Chain, CameraInferenceDisplay) {
   const std::string model = dir.file("face.onnx");
   test::constantFaces(128, {{0, 60, 60, 32, 24}}, 3.0f).save(model);
 
-  Player player(
-      std::string("v4l2src name=src io-mode=dmabuf num-buffers=6 ! video/x-raw(memory:DMABuf),format=DMA_DRM,"
-                  "drm-format=") +
-      format + ",width=320,height=180 ! fenceinfer model-file=" + model +
-      " ! drmmodifiersink name=sink message-flips=true sync=false mode=320x180 fd=" + std::to_string(card->get()));
+  Player player(std::string("v4l2src name=src io-mode=dmabuf num-buffers=6 ! video/x-raw(memory:DMABuf),format=DMA_DRM,"
+                            "drm-format=") +
+                format + ",width=320,height=180 ! fenceinfer model-file=" + model +
+                " ! drmmodifiersink name=sink message-flips=true sync=false mode=320x180 "
+                "overlay-color=0xff00ff00 overlay-labels=false fd=" +
+                std::to_string(card->get()));
   std::vector<Rect> boxes;
   player.at_sink = [&](GstBuffer *buffer) {
     GstAnalyticsRelationMeta *meta = gst_buffer_get_analytics_relation_meta(buffer);
@@ -63,7 +64,7 @@ TEST_P(Chain, CameraInferenceDisplay) {
   EXPECT_NEAR(box.y, 60, 2);
   EXPECT_NEAR(box.width, 80, 2);
   EXPECT_NEAR(box.height, 60, 2);
-  EXPECT_NE(player.configuration().find("boxes on plane"), std::string::npos) << player.configuration();
+  EXPECT_NE(player.configuration().find("overlay on plane"), std::string::npos) << player.configuration();
 
   auto shown = captureWriteback(card->get());
   ASSERT_TRUE(shown) << shown.error().message();

@@ -2,11 +2,12 @@
 // drmmodifiersink on displays QEMU shows, and on displays that refuse.
 #include <gst/allocators/allocators.h>
 #include <gst/analytics/analytics.h>
+#include <gst/video/video.h>
 #include <gtest/gtest.h>
 #include <grp.h>
 #include <sys/wait.h>
 
-#include "gst/drm/kms_device.h"
+#include "gst/drm/device/libdrm_device.h"
 #include "tests/lab/drm/player.h"
 #include "tests/lab/support/card.h"
 #include "tests/lab/support/memory.h"
@@ -109,7 +110,7 @@ TEST(Pools, DevicesAreAskedWhatForeignMemoryTheyTake) {
   for (const auto &[driver, takes] : devices) {
     auto path = cardPath(driver);
     ASSERT_TRUE(path) << path.error().message();
-    auto device = KmsDevice::openPath(*path);
+    auto device = LibdrmDevice::openPath(*path);
     ASSERT_TRUE(device) << device.error().message();
     EXPECT_EQ((*device)->foreignMemory(), takes) << driver;
   }
@@ -215,7 +216,7 @@ TEST(Virtio, SystemMemoryOfOthersIsAnErrorOrACopy) {
   EXPECT_EQ(player.stat("copies"), 5u);
 }
 
-TEST(Virtio, NoPlaneForBoxesIsOneInfo) {
+TEST(Virtio, NoPlaneForOverlaysIsOneInfo) {
   Player player(kTest640 + sinkOn("virtio_gpu"));
   player.at_sink = [](GstBuffer *buffer) {
     GstAnalyticsRelationMeta *meta = gst_buffer_add_analytics_relation_meta(buffer);
@@ -226,6 +227,51 @@ TEST(Virtio, NoPlaneForBoxesIsOneInfo) {
   expectScreen(player, "virtio0");
   ASSERT_EQ(player.infos().size(), 1u);
   EXPECT_NE(player.infos()[0].find("no free ARGB8888 plane"), std::string::npos) << player.infos()[0];
+}
+
+TEST(Virtio, NoPlaneForOverlaysIsAnErrorWhereOneIsAskedFor) {
+  Player player(kTest640 + sinkOn("virtio_gpu") + "overlay=plane");
+  ASSERT_TRUE(player.play());
+  EXPECT_FALSE(player.ended());
+  EXPECT_EQ(player.errorCount(), 1u) << player.errors();
+  EXPECT_NE(player.errors().find("no free ARGB8888 plane"), std::string::npos) << player.errors();
+  EXPECT_NE(player.errors().find("overlay=auto"), std::string::npos) << player.errors();
+}
+
+// A ramp of greys at 100, 100.
+GstVideoOverlayComposition *drawRamp(GstElement *, GstSample *, gpointer) {
+  constexpr guint kWidth = 64, kHeight = 48;
+  GstBuffer *pixels = gst_buffer_new_allocate(nullptr, kWidth * kHeight * 4, nullptr);
+  for (guint i = 0; i < kWidth * kHeight; ++i) {
+    gst_buffer_memset(pixels, i * 4, static_cast<guint8>(i / kWidth * 5), 3);
+    gst_buffer_memset(pixels, i * 4 + 3, 0xff, 1);
+  }
+  gst_buffer_add_video_meta(pixels, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_OVERLAY_COMPOSITION_FORMAT_RGB, kWidth,
+                            kHeight);
+  GstVideoOverlayRectangle *rectangle =
+      gst_video_overlay_rectangle_new_raw(pixels, 100, 100, kWidth, kHeight, GST_VIDEO_OVERLAY_FORMAT_FLAG_NONE);
+  GstVideoOverlayComposition *composition = gst_video_overlay_composition_new(rectangle);
+  gst_video_overlay_rectangle_unref(rectangle);
+  gst_buffer_unref(pixels);
+  return composition;
+}
+
+// Who cannot leave it to the display draws into the frame.
+TEST(Virtio, CompositionsAreBlendedWhereNoPlaneIs) {
+  Player player("videotestsrc num-buffers=3 pattern=black ! video/x-raw,width=640,height=480,format=BGRx ! "
+                "overlaycomposition name=text" +
+                sinkOn("virtio_gpu"));
+  GstElement *text = gst_bin_get_by_name(GST_BIN(player.pipeline()), "text");
+  g_signal_connect(text, "draw", G_CALLBACK(drawRamp), nullptr);
+  gst_object_unref(text);
+  bool attached = false;
+  player.at_sink = [&](GstBuffer *buffer) {
+    attached |= gst_buffer_get_video_overlay_composition_meta(buffer) != nullptr;
+  };
+  ASSERT_TRUE(player.play());
+  expectScreen(player, "virtio0"); // where the frame is, with what was drawn into it
+  EXPECT_FALSE(attached);
+  EXPECT_TRUE(player.infos().empty());
 }
 
 TEST(Bochs, ShowsTheCamerasOwnMemory) {
@@ -329,8 +375,8 @@ TEST(Refusals, SizesNoDisplayHas) {
 
 TEST(Refusals, TiledFrames) {
   const std::string dmabuf = "video/x-raw(memory:DMABuf),format=DMA_DRM,width=640,height=480,drm-format=(string)";
-  expectOneError(dmabuf + "NV12:0x0100000000000002", "frames with modifier NV12:0x0100000000000002");
-  expectOneError(dmabuf + "XR24:0x0100000000000001", "ask upstream for drm-format without a modifier");
+  expectOneError(dmabuf + "NV12:0x0100000000000002", "Ask upstream for drm-format=NV12");
+  expectOneError(dmabuf + "XR24:0x0100000000000001", "Ask upstream for drm-format=XR24");
 }
 
 // As on a desktop, where udev gives the nodes to a group; the laboratory has no udev.

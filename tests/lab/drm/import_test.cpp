@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "gst/drm/framebuffer.h"
-#include "gst/drm/kms_device.h"
+#include "gst/drm/device/libdrm_device.h"
 #include "gst/zerocopy/core/mapping.h"
 #include "gst/zerocopy/gstzcallocator.h"
 #include "gst/zerocopy/gstzcpool.h"
@@ -32,7 +32,7 @@ protected:
     auto path = cardPath("vkms");
     ASSERT_TRUE(path) << path.error().message();
     path_ = *path;
-    auto opened = KmsDevice::openPath(path_);
+    auto opened = LibdrmDevice::openPath(path_);
     ASSERT_TRUE(opened) << opened.error().message();
     device_ = opened.take();
     importer_ = std::make_unique<FramebufferImporter>(device_, true);

@@ -35,7 +35,9 @@ protected:
     auto opened = openCard("vkms");
     ASSERT_TRUE(opened) << opened.error().message();
     card_ = opened.take();
-    sink_ = " ! drmmodifiersink name=sink message-flips=true max-lateness=-1 fd=" + std::to_string(card_.get()) + " ";
+    // without labels: fonts are looked for by a thread that opens files, and tests count those
+    sink_ = " ! drmmodifiersink name=sink message-flips=true max-lateness=-1 overlay-labels=false fd=" +
+            std::to_string(card_.get()) + " ";
   }
 
   void expectPicture(Player &player, uint32_t x, uint32_t y, int tolerance) {
@@ -152,61 +154,6 @@ void addBox(GstBuffer *buffer, int x, int y, int w, int h) {
   GstAnalyticsRelationMeta *meta = gst_buffer_add_analytics_relation_meta(buffer);
   GstAnalyticsODMtd box;
   gst_analytics_relation_meta_add_od_mtd(meta, g_quark_from_string("face"), x, y, w, h, 0.9f, &box);
-}
-
-constexpr uint32_t kGreen = 0x00ff00;
-
-TEST_F(Vkms, BoxesAreOnAPlaneOfTheirOwn) {
-  Player player("videotestsrc pattern=ball num-buffers=6 ! video/x-raw,width=64,height=48,format=NV12" + sink_ +
-                "mode=64x48");
-  int n = 0;
-  player.at_sink = [&](GstBuffer *buffer) {
-    addBox(buffer, 4, 4, 8, 8); // moves: the old place has to be clean again
-    if (++n > 2) {
-      GstMeta *meta = reinterpret_cast<GstMeta *>(gst_buffer_get_analytics_relation_meta(buffer));
-      gst_buffer_remove_meta(buffer, meta);
-      addBox(buffer, 20, 10, 30, 20);
-    }
-  };
-  ASSERT_TRUE(player.play());
-  ASSERT_TRUE(player.ended()) << player.errors();
-  EXPECT_TRUE(player.infos().empty()) << player.infos().front();
-  EXPECT_NE(player.configuration().find("boxes on plane"), std::string::npos) << player.configuration();
-  EXPECT_EQ(player.stat("boxes"), 6u);
-  EXPECT_EQ(player.stat("copies"), 0u);
-  auto shown = captureWriteback(card_.get());
-  ASSERT_TRUE(shown) << shown.error().message();
-  auto frame = player.lastFrame();
-  ASSERT_TRUE(frame);
-  int green = 0;
-  for (uint32_t y = 0; y < 48; ++y)
-    for (uint32_t x = 0; x < 64; ++x) {
-      const bool inside = x >= 20 && x < 50 && y >= 10 && y < 30;
-      const bool hole = x >= 22 && x < 48 && y >= 12 && y < 28;
-      const uint32_t expected = inside && !hole ? kGreen : frame->at(x, y);
-      green += shown->at(x, y) == kGreen;
-      EXPECT_LE(distance(shown->at(x, y), expected), kRounding) << x << "," << y;
-    }
-  EXPECT_EQ(green, 30 * 20 - 26 * 16);
-}
-
-TEST_F(Vkms, NoBoxesNoOverlay) {
-  Player player("videotestsrc num-buffers=4 ! video/x-raw,width=64,height=48,format=BGRx" + sink_ + "mode=64x48");
-  int n = 0;
-  player.at_sink = [&](GstBuffer *buffer) {
-    if (n++ < 2) addBox(buffer, 20, 10, 30, 20); // later frames have none
-  };
-  ASSERT_TRUE(player.play());
-  expectPicture(player, 0, 0, 0);
-}
-
-TEST_F(Vkms, BoxesCanBeSwitchedOff) {
-  Player player("videotestsrc num-buffers=4 ! video/x-raw,width=64,height=48,format=BGRx" + sink_ +
-                "mode=64x48 overlay-boxes=false");
-  player.at_sink = [&](GstBuffer *buffer) { addBox(buffer, 20, 10, 30, 20); };
-  ASSERT_TRUE(player.play());
-  expectPicture(player, 0, 0, 0);
-  EXPECT_EQ(player.stat("boxes"), 0u);
 }
 
 // Tells when a frame goes back to its pool: the pool takes off what was attached to it, and with it this parent.

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <filesystem>
 #include <utility>
+#include <vector>
 
 #include <sys/stat.h>
 
@@ -23,30 +24,35 @@ Status writeValue(const std::string &path, const std::string &value) {
   return Nothing{};
 }
 
+// symbolic links of output `n`: target and place
+std::vector<std::pair<std::string, std::string>> linksOf(const std::string &n) {
+  return {{"/crtcs/crtc" + n, "/planes/plane" + n + "/possible_crtcs/crtc"},
+          {"/crtcs/crtc" + n, "/encoders/encoder" + n + "/possible_crtcs/crtc"},
+          {"/encoders/encoder" + n, "/connectors/connector" + n + "/possible_encoders/encoder"}};
+}
+
 const char *statusOf(VkmsInstance::Output output) { return output == VkmsInstance::Output::Connected ? "1" : "2"; }
 
 } // namespace
 
-Result<VkmsInstance> VkmsInstance::create(const std::string &name, Output output) {
-  VkmsInstance instance("/sys/kernel/config/vkms/" + name);
+Result<VkmsInstance> VkmsInstance::create(const std::string &name, Output output, unsigned outputs) {
+  VkmsInstance instance("/sys/kernel/config/vkms/" + name, outputs);
   const std::string &top = instance.directory_;
   if (::mkdir(top.c_str(), 0755) != 0) {
     Error error{"make " + top, errno, ""};
     instance.directory_.clear();
     return error;
   }
-  for (const char *part : {"/planes/plane", "/crtcs/crtc", "/encoders/encoder", "/connectors/connector"})
-    if (::mkdir((top + part).c_str(), 0755) != 0) return Error{"make " + top + part, errno, ""};
-  const std::pair<const char *, const char *> links[] = {
-      {"/crtcs/crtc", "/planes/plane/possible_crtcs/crtc"},
-      {"/crtcs/crtc", "/encoders/encoder/possible_crtcs/crtc"},
-      {"/encoders/encoder", "/connectors/connector/possible_encoders/encoder"}};
-  for (const auto &[to, from] : links)
-    if (::symlink((top + to).c_str(), (top + from).c_str()) != 0) return Error{"link " + top + from, errno, ""};
-  for (const auto &[file, value] :
-       {std::pair{"/planes/plane/type", "1"}, std::pair{"/connectors/connector/status", statusOf(output)},
-        std::pair{"/enabled", "1"}})
-    if (auto done = writeValue(top + file, value); !done) return done.error();
+  for (unsigned i = 0; i < outputs; ++i) {
+    const std::string n = std::to_string(i);
+    for (const char *part : {"/planes/plane", "/crtcs/crtc", "/encoders/encoder", "/connectors/connector"})
+      if (::mkdir((top + part + n).c_str(), 0755) != 0) return Error{"make " + top + part + n, errno, ""};
+    for (const auto &[to, from] : linksOf(n))
+      if (::symlink((top + to).c_str(), (top + from).c_str()) != 0) return Error{"link " + top + from, errno, ""};
+    if (auto done = writeValue(top + "/planes/plane" + n + "/type", "1"); !done) return done.error();
+    if (auto done = instance.setOutput(output, i); !done) return done.error();
+  }
+  if (auto done = writeValue(top + "/enabled", "1"); !done) return done.error();
 
   std::error_code none;
   for (const auto &entry : fs::directory_iterator("/sys/bus/faux/devices/" + name + "/drm", none))
@@ -57,22 +63,25 @@ Result<VkmsInstance> VkmsInstance::create(const std::string &name, Output output
 }
 
 VkmsInstance::VkmsInstance(VkmsInstance &&other) noexcept
-    : directory_(std::exchange(other.directory_, {})), cardPath_(std::move(other.cardPath_)) {}
+    : directory_(std::exchange(other.directory_, {})), outputs_(other.outputs_), cardPath_(std::move(other.cardPath_)) {
+}
 
 VkmsInstance::~VkmsInstance() {
   if (directory_.empty()) return;
   // configfs takes its items back one by one, and only when nothing links to them; what was never made is no matter
   // here
   (void)writeValue(directory_ + "/enabled", "0");
-  for (const char *link : {"/planes/plane/possible_crtcs/crtc", "/encoders/encoder/possible_crtcs/crtc",
-                           "/connectors/connector/possible_encoders/encoder"})
-    ::unlink((directory_ + link).c_str());
-  for (const char *part : {"/planes/plane", "/crtcs/crtc", "/encoders/encoder", "/connectors/connector", ""})
-    ::rmdir((directory_ + part).c_str());
+  for (unsigned i = 0; i < outputs_; ++i) {
+    const std::string n = std::to_string(i);
+    for (const auto &[to, from] : linksOf(n)) ::unlink((directory_ + from).c_str());
+    for (const char *part : {"/planes/plane", "/crtcs/crtc", "/encoders/encoder", "/connectors/connector"})
+      ::rmdir((directory_ + part + n).c_str());
+  }
+  ::rmdir(directory_.c_str());
 }
 
-Status VkmsInstance::setOutput(Output output) {
-  return writeValue(directory_ + "/connectors/connector/status", statusOf(output));
+Status VkmsInstance::setOutput(Output output, unsigned index) {
+  return writeValue(directory_ + "/connectors/connector" + std::to_string(index) + "/status", statusOf(output));
 }
 
 } // namespace gstzc::lab

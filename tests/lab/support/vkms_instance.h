@@ -8,26 +8,27 @@
 
 namespace gstzc::lab {
 
-// A card with one CRTC, primary plane and connector (no writeback). It goes with the object; its open files have to be
-// closed before.
+// A card with CRTCs, a primary plane and a connector each (no writeback). It goes with the object; its open files have
+// to be closed before.
 class VkmsInstance {
 public:
   enum class Output { Connected, Disconnected };
 
   // `name` becomes a directory in configfs: no slashes, not in use.
-  static Result<VkmsInstance> create(const std::string &name, Output output);
+  static Result<VkmsInstance> create(const std::string &name, Output output, unsigned outputs = 1);
   VkmsInstance(VkmsInstance &&other) noexcept;
   VkmsInstance &operator=(VkmsInstance &&) = delete;
   ~VkmsInstance();
 
   const std::string &cardPath() const { return cardPath_; }
 
-  // Plugs the screen in or out.
-  Status setOutput(Output output);
+  // Plugs the screen in or out, of the first output or another one.
+  Status setOutput(Output output, unsigned index = 0);
 
 private:
-  explicit VkmsInstance(std::string directory) : directory_(std::move(directory)) {}
+  VkmsInstance(std::string directory, unsigned outputs) : directory_(std::move(directory)), outputs_(outputs) {}
   std::string directory_; // in configfs; empty when moved from
+  unsigned outputs_ = 1;
   std::string cardPath_;
 };
 

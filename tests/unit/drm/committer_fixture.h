@@ -32,6 +32,7 @@ struct Kernel {
   UniqueFd signalled{eventfd(1, EFD_CLOEXEC)};
   int refuses_in_fence = 0;   // errno
   std::vector<int> in_fences; // of the commits taken
+  bool master = true;         // false: commits are answered with EACCES
 
   void signal(const UniqueFd &fd) {
     const uint64_t one = 1;
@@ -56,6 +57,7 @@ public:
     const std::lock_guard lock(kernel_.mutex);
     ++kernel_.attempts;
     int rc = in_fence >= 0 ? kernel_.refuses_in_fence : 0;
+    if (!kernel_.master) rc = EACCES;
     if (rc == 0 && !kernel_.answers.empty()) {
       rc = kernel_.answers.front();
       kernel_.answers.pop_front();
@@ -76,6 +78,10 @@ public:
   int64_t flipTime(int) override { return kernel_.flip_time; }
   bool takesInFence(const ScreenState &) const override { return kernel_.takes_in_fence; }
   int signalledFence() const override { return kernel_.signalled.get(); }
+  bool regain() override {
+    const std::lock_guard lock(kernel_.mutex);
+    return kernel_.master;
+  }
 
 private:
   Kernel &kernel_;

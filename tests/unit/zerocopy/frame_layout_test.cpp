@@ -106,6 +106,28 @@ TEST(FrameLayout, MetaWinsAndMemoriesAreFound) {
   EXPECT_EQ(layout->planes[1].in_memory, 0u);
 }
 
+// NV42 has a fourcc and no GStreamer format, P016 neither before 1.28: the rows of their chroma are known all the same.
+TEST(FrameLayout, FormatsThatGStreamerDoesNotKnow) {
+  struct Row {
+    const char *format;
+    gsize second_plane;
+    guint rows;
+  };
+  for (const Row &row : {Row{"NV42", 128 * 48, 48}, Row{"YV16", 128 * 48, 48}, Row{"P016", 128 * 48, 24}}) {
+    auto caps = parse(
+        (std::string("video/x-raw(memory:DMABuf),format=DMA_DRM,width=64,height=48,drm-format=") + row.format).c_str());
+    ASSERT_TRUE(caps.ok()) << caps.error().message();
+    const Buffer memory(row.second_plane + 128 * row.rows); // not a row more
+    const gsize offsets[GST_VIDEO_MAX_PLANES] = {0, row.second_plane};
+    const gint strides[GST_VIDEO_MAX_PLANES] = {128, 128};
+    gst_buffer_add_video_meta_full(memory.buffer, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_FORMAT_DMA_DRM, 64, 48, 2,
+                                   offsets, strides);
+    auto layout = frameLayout(memory.buffer, *caps);
+    ASSERT_TRUE(layout.ok()) << row.format << ": " << layout.error().message();
+    EXPECT_EQ(layout->planes[1].rows, static_cast<gint>(row.rows)) << row.format;
+  }
+}
+
 TEST(FrameLayout, RefusesWhatDoesNotFit) {
   auto caps = parse("video/x-raw,format=NV12,width=64,height=48").take();
   Buffer small(64 * 48);
