@@ -42,7 +42,7 @@ prepare_environment () {
     native)
       if ! in_made_root; then
         native_candidate || die "this machine's packages have no GStreamer >= $gst_required (Debian 13 has). \
-Leave the choice to the scripts (no --native, no GSTZC_ENV): they build in a Debian 13 root of their own"
+Leave the choice to the scripts (no GSTZC_ENV): they build in a Debian 13 root of their own"
         missing=$(missing_native_packages)
         if [ -n "$missing" ]; then
           am_root || die "packages are missing: $missing. Install them with: sudo apt-get install --no-install-recommends $missing
@@ -64,36 +64,48 @@ in_env () {
   if [ "$env_kind" = made ]; then (enter_root "$@"); else env CCACHE_DIR="$cache/ccache" CCACHE_NOHASHDIR=1 "$@"; fi
 }
 
-# ensure_build [plugins|demo|asan|tsan|bench]: configures and builds into $build. plugins: only what a pipeline needs, without
+# ensure_build [plugins|demo|asan|tsan|bench|fuzz]: configures and builds into $build. plugins: only what a pipeline needs, without
 # tests; demo: and the demo; asan, tsan: the tests with AddressSanitizer and UBSan, or with ThreadSanitizer; bench: the
-# measuring programs, optimised
+# measuring programs, optimised; fuzz: the fuzz targets, with clang and sanitizers
 ensure_build () {
-  local kind=${1:-} options=(-Dwerror=true) targets=() stamp what=gst-zerocopy
+  local kind=${1:-} options=(-Dwerror=true) targets=() compiler=() stamp what=gst-zerocopy
   case $kind in
     plugins) targets=(plugins) kind='' what="the plugins" ;;
     demo) targets=(plugins demo-programs) kind='' what="the plugins and the demo" ;;
   esac
   [ "$build_name" = made ] || [ -n "${CI:-}" ] || options=() # a newer compiler than ours may warn of more
+  case $kind in asan | tsan) options=() ;; esac # GCC sees what is not there in the code that its sanitizers add
   build=$top/build/$build_name${kind:+-$kind}
   case $kind in
     asan)
       options+=(-Db_sanitize=address,undefined -Db_lundef=false -Dlab=disabled -Dcuda=disabled)
       what="gst-zerocopy with sanitizers" ;;
     tsan)
-      options+=(-Db_sanitize=thread -Db_lundef=false -Dlab=disabled -Dcuda=disabled)
+      options+=(-Db_sanitize=thread -Db_lundef=false -Dlab=disabled)
       targets=(tsan-programs)
       what="gst-zerocopy with ThreadSanitizer" ;;
     bench)
-      options+=(-Dbuildtype=release -Dlab=disabled -Dbench=enabled)
-      is_usual_root || options+=(-Dcuda=disabled) # libgstcuda's interface is not stable; that of Debian 13 is the one tried
+      options+=(-Dbuildtype=release -Dbench=enabled)
       targets=(bench-programs)
+      if is_usual_root; then
+        options+=(-Dlab=enabled)
+        targets+=(bench-display)
+      else # no laboratory there; libgstcuda's interface is not stable, and that of Debian 13 is the one tried
+        options+=(-Dlab=disabled -Dcuda=disabled)
+      fi
       what="the benchmarks" ;;
+    fuzz)
+      # clang warns of other things than the compiler that the warnings are kept clean for
+      options=(-Db_sanitize=address,undefined -Db_lundef=false -Dtests=disabled -Dlab=disabled -Dcuda=disabled -Dfuzz=enabled)
+      targets=(fuzz-programs)
+      compiler=(CC="ccache clang" CXX="ccache clang++")
+      what="the fuzz targets" ;;
   esac
   stamp=$env_kind; [ "$env_kind" != made ] || stamp=$(root_dir)
   if [ "$(cat "$build/.made-in" 2> /dev/null)" != "$stamp" ]; then # another root: nothing in there can be trusted
     rm -rf "$build"
     mkdir -p "$top/build"
-    step "configure $what" in_env meson setup "${options[@]}" "$build" "$top" || die "meson failed"
+    step "configure $what" in_env env "${compiler[@]}" meson setup "${options[@]}" "$build" "$top" || die "meson failed"
     printf '%s\n' "$stamp" > "$build/.made-in"
   fi
   step "build $what" in_env "${no_aslr[@]}" meson compile -C "$build" -j "$(nproc)" "${targets[@]}" \
