@@ -149,14 +149,24 @@ Status Display::close() {
 }
 
 OfferedFormats Display::offers(uint32_t width, uint32_t height) const {
-  return gstzc::offers(candidates(), output_.crtc, failures_, width, height);
+  auto possible = std::make_shared<const KmsSnapshot>(candidates());
+  {
+    const std::lock_guard lock(offered_mutex_);
+    offered_ = possible;
+  }
+  return gstzc::offers(*possible, output_.crtc, failures_, width, height);
 }
 
 Error Display::whyNot(const FrameNeed &need) const {
-  const KmsSnapshot possible = candidates();
+  std::shared_ptr<const KmsSnapshot> possible;
+  {
+    const std::lock_guard lock(offered_mutex_);
+    possible = offered_;
+  }
+  if (!possible) return Error{"the display has offered nothing yet", 0, ""};
   std::vector<Refusal> refusals;
-  (void)propose(possible, output_.crtc, need, {}, &refusals);
-  return noPlaneError(possible, output_.crtc, need, {}, refusals);
+  (void)propose(*possible, output_.crtc, need, {}, &refusals);
+  return noPlaneError(*possible, output_.crtc, need, {}, refusals);
 }
 
 Status Display::setFrames(const FrameNeed &need, const ColorChoice &color) {

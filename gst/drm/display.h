@@ -114,7 +114,7 @@ public:
   // Streaming thread.
   OfferedFormats offers(uint32_t width = 0, uint32_t height = 0) const;
 
-  // Why no plane shows such frames, by what is known without trying. Any thread.
+  // Why no plane shows such frames, going by what the last offers() came from. Any thread.
   Error whyNot(const FrameNeed &need) const;
 
   // The frames that follow look like this: mode, plane and rectangles are chosen with the first of them. Errors: no
@@ -214,6 +214,8 @@ private:
   FrameNeed need_;
   ColorChoice color_;
   DisplayLook look_; // of the plan
+  mutable std::mutex offered_mutex_;
+  mutable std::shared_ptr<const KmsSnapshot> offered_; // what the last offers() came from
   std::mutex look_mutex_;
   DisplayLook wanted_look_;
   FailureMemory failures_;
