@@ -16,20 +16,6 @@ using namespace std::chrono_literals;
 
 namespace {
 
-const char *errnoName(int code) {
-  const char *name = strerrorname_np(code);
-  return name != nullptr ? name : "?";
-}
-
-const char *typeName(uint32_t type) {
-  return type == DRM_PLANE_TYPE_PRIMARY ? "primary" : type == DRM_PLANE_TYPE_CURSOR ? "cursor" : "overlay";
-}
-
-std::string rectName(const Rect &r) {
-  return std::to_string(r.width) + "x" + std::to_string(r.height) + " at " + std::to_string(r.x) + "," +
-         std::to_string(r.y);
-}
-
 // Whether any plane of the output could be above another one that shows frames. The kernel is asked when there is a
 // frame.
 bool overlaysThinkable(const KmsSnapshot &snapshot, size_t crtc) {
@@ -355,7 +341,7 @@ Result<Committer::Submitted> Display::show(std::shared_ptr<Framebuffer> fb, Disp
 void Display::describe() {
   const KmsPlane &plane = snapshot_.planes[plan_->plane];
   std::string text = device_->path() + " (" + device_->driver() + ") " + snapshot_.connectors[output_.connector].name +
-                     " " + plan_->mode_name + ", plane " + std::to_string(plane.id) + " (" + typeName(plane.type) +
+                     " " + plan_->mode_name + ", plane " + std::to_string(plane.id) + " (" + planeKind(plane.type) +
                      "), " + toString(need_.format) + ", " + rectName(plan_->place.target);
   if (plan_->place.scaled) text += " scaled from " + std::to_string(need_.width) + "x" + std::to_string(need_.height);
   if (plan_->background) text += " over black";

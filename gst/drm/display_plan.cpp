@@ -15,16 +15,6 @@ namespace {
 
 constexpr unsigned kAttemptsListed = 8; // in an error; more would say the same again
 
-const char *errnoName(int code) {
-  const char *name = strerrorname_np(code);
-  return name != nullptr ? name : "?";
-}
-
-std::string rectName(const Rect &r) {
-  return std::to_string(r.width) + "x" + std::to_string(r.height) + " at " + std::to_string(r.x) + "," +
-         std::to_string(r.y);
-}
-
 } // namespace
 
 int Display::test(const ScreenState &state) const {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <cstring>
 
 #include <drm_fourcc.h>
 
@@ -58,6 +59,20 @@ bool canBeAbove(const KmsPlane &upper, size_t upper_index, const KmsPlane &lower
 }
 
 } // namespace
+
+std::string rectName(const Rect &r) {
+  return std::to_string(r.width) + "x" + std::to_string(r.height) + " at " + std::to_string(r.x) + "," +
+         std::to_string(r.y);
+}
+
+const char *planeKind(uint32_t type) {
+  return type == DRM_PLANE_TYPE_PRIMARY ? "primary" : type == DRM_PLANE_TYPE_CURSOR ? "cursor" : "overlay";
+}
+
+const char *errnoName(int code) {
+  const char *name = strerrorname_np(code);
+  return name != nullptr ? name : "?";
+}
 
 Result<Output> chooseOutput(const KmsSnapshot &snapshot, const std::string &wanted) {
   std::optional<size_t> chosen;

@@ -32,6 +32,10 @@ struct Rect {
   auto operator<=>(const Rect &) const = default;
 };
 
+std::string rectName(const Rect &rect); // "640x480 at 192,144"
+const char *planeKind(uint32_t type);   // "primary", "overlay", "cursor"
+const char *errnoName(int code);        // "EINVAL"; "?" where nobody knows it
+
 // What the frame is, and how it is wanted.
 struct FrameNeed {
   DrmFormat format; // modifier INVALID: the layout is implicit, known to the exporting driver only

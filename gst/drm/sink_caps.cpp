@@ -8,17 +8,11 @@
 #include <gst/allocators/allocators.h>
 #include <gst/video/video.h>
 
+#include "gst/zerocopy/caps_formats.h"
 #include "gst/zerocopy/frame_layout.h"
 
 namespace gstzc {
 namespace {
-
-void appendString(GValue *list, const char *text) {
-  GValue value = G_VALUE_INIT;
-  g_value_init(&value, G_TYPE_STRING);
-  g_value_set_string(&value, text);
-  gst_value_list_append_and_take_value(list, &value);
-}
 
 // GStreamer's formats of these fourccs, each once, in their order; formats that a fourcc has several of all of them.
 class PlainFormats {

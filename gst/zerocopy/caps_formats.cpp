@@ -10,13 +10,6 @@
 namespace gstzc {
 namespace {
 
-void appendString(GValue *list, const char *text) {
-  GValue value = G_VALUE_INIT;
-  g_value_init(&value, G_TYPE_STRING);
-  g_value_set_string(&value, text);
-  gst_value_list_append_and_take_value(list, &value);
-}
-
 const char *drmNameOf(const char *format) {
   const GstVideoFormat known = gst_video_format_from_string(format);
   return known == GST_VIDEO_FORMAT_UNKNOWN || known == GST_VIDEO_FORMAT_ENCODED ? nullptr : drmFormatName(known);
@@ -80,6 +73,13 @@ GstStructure *anySize(GValue *formats) {
 }
 
 } // namespace
+
+void appendString(GValue *list, const char *text) {
+  GValue value = G_VALUE_INIT;
+  g_value_init(&value, G_TYPE_STRING);
+  g_value_set_string(&value, text);
+  gst_value_list_append_and_take_value(list, &value);
+}
 
 void initFormatList(GValue *formats) { initList(formats, gst_video_format_to_string); }
 void initDrmFormatList(GValue *formats) { initList(formats, drmFormatName); }

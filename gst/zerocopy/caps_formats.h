@@ -8,6 +8,8 @@
 
 namespace gstzc {
 
+GSTZC_API void appendString(GValue *list, const char *text); // to a list of GStreamer's
+
 // Formats with a linear DRM name, in GStreamer's order of preference, as a caps field's list. Caller owns the value.
 GSTZC_API void initFormatList(GValue *formats);    // "NV12", "BGRx", …
 GSTZC_API void initDrmFormatList(GValue *formats); // "NV12", "XR24", …

@@ -57,16 +57,12 @@ std::string layoutText(uint64_t modifier) {
   return modifier == DRM_FORMAT_MOD_LINEAR ? "linear" : layoutName(modifier);
 }
 
-const char *planeTypeName(uint32_t type) {
-  return type == DRM_PLANE_TYPE_PRIMARY ? "primary" : type == DRM_PLANE_TYPE_CURSOR ? "cursor" : "overlay";
-}
-
 std::string pairText(const DrmFormat &format) { return fourccName(format.fourcc) + " " + layoutText(format.modifier); }
 
 void writePlane(JsonWriter *json, const KmsPlane &plane) {
   json->beginObject();
   json->member("id", plane.id);
-  json->member("type", planeTypeName(plane.type));
+  json->member("type", planeKind(plane.type));
   json->memberOrNull("label", plane.label);
   json->endObject();
 }

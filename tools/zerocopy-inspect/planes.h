@@ -29,7 +29,6 @@ std::vector<PlaneFormats> planeFormats(const KmsSnapshot &snapshot, size_t crtc)
 std::string fourccName(uint32_t fourcc);    // "NV12", blanks at the end left out
 std::string hexModifier(uint64_t modifier); // "0x0100000000000002"
 std::string layoutText(uint64_t modifier);  // layoutName(); "implicit" for INVALID
-const char *planeTypeName(uint32_t type);   // "primary"
 // "NV12 I915_X_TILED"
 std::string pairText(const DrmFormat &format);
 

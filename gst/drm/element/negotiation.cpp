@@ -8,36 +8,16 @@
 #include <gst/video/video.h>
 
 #include "gst/drm/overlay/composition_caps.h"
+#include "gst/zerocopy/caps_formats.h"
 
 namespace gstzc {
 
 GstCaps *templateCaps() {
   GstCaps *caps = gst_caps_new_empty();
-  GValue formats = G_VALUE_INIT;
-  g_value_init(&formats, GST_TYPE_LIST);
-  for (int f = GST_VIDEO_FORMAT_ENCODED + 1; f < GST_VIDEO_FORMAT_LAST; ++f) {
-    const auto format = static_cast<GstVideoFormat>(f);
-    if (format == GST_VIDEO_FORMAT_DMA_DRM || drmFormatName(format) == nullptr) continue;
-    GValue value = G_VALUE_INIT;
-    g_value_init(&value, G_TYPE_STRING);
-    g_value_set_static_string(&value, gst_video_format_to_string(format));
-    gst_value_list_append_and_take_value(&formats, &value);
-  }
-  const auto add = [&](bool dmabuf, bool drm) {
-    GstStructure *s =
-        gst_structure_new("video/x-raw", "width", GST_TYPE_INT_RANGE, 1, G_MAXINT, "height", GST_TYPE_INT_RANGE, 1,
-                          G_MAXINT, "framerate", GST_TYPE_FRACTION_RANGE, 0, 1, G_MAXINT, 1, nullptr);
-    if (drm)
-      gst_structure_set(s, "format", G_TYPE_STRING, "DMA_DRM", nullptr);
-    else
-      gst_structure_set_value(s, "format", &formats);
-    gst_caps_append_structure_full(
-        caps, s, dmabuf ? gst_caps_features_new_single_static_str(GST_CAPS_FEATURE_MEMORY_DMABUF) : nullptr);
-  };
-  add(true, true);
-  add(true, false);
-  add(false, false);
-  g_value_unset(&formats);
+  const auto dmabuf = [] { return gst_caps_features_new_single_static_str(GST_CAPS_FEATURE_MEMORY_DMABUF); };
+  gst_caps_append_structure_full(caps, anyDrmStructure(), dmabuf());
+  gst_caps_append_structure_full(caps, anyPlainStructure(), dmabuf());
+  gst_caps_append_structure(caps, anyPlainStructure());
   GstCaps *both = withCompositions(caps);
   gst_caps_unref(caps);
   return both;

@@ -15,10 +15,6 @@ constexpr uint32_t kQuarterTurns = DRM_MODE_ROTATE_90 | DRM_MODE_ROTATE_270;
 constexpr uint32_t kReflections = DRM_MODE_REFLECT_X | DRM_MODE_REFLECT_Y;
 constexpr uint32_t kRotations = DRM_MODE_ROTATE_0 | DRM_MODE_ROTATE_90 | DRM_MODE_ROTATE_180 | DRM_MODE_ROTATE_270;
 
-const char *typeName(uint32_t type) {
-  return type == DRM_PLANE_TYPE_PRIMARY ? "primary" : type == DRM_PLANE_TYPE_CURSOR ? "cursor" : "overlay";
-}
-
 std::string fourccName(uint32_t fourcc) { return toString({fourcc, DRM_FORMAT_MOD_LINEAR}); }
 
 std::string size(int64_t width, int64_t height) { return std::to_string(width) + "x" + std::to_string(height); }
@@ -214,7 +210,7 @@ const char *reasonName(RefusalReason reason) {
 }
 
 std::string planeName(const KmsPlane &plane) {
-  return "plane " + std::to_string(plane.id) + " (" + typeName(plane.type) +
+  return "plane " + std::to_string(plane.id) + " (" + planeKind(plane.type) +
          (plane.label.empty() ? "" : ", " + plane.label) + ")";
 }
 

@@ -81,10 +81,8 @@ Explanation run(const KmsSnapshot &snapshot, const DeviceProfile *profile, size_
     if (profile != nullptr && need.width > 0 && need.height > 0) {
       const PlaneVerdict verdict = testPlane(*profile, testOf(need, option));
       if (verdict.error != 0) {
-        const char *errno_name = strerrorname_np(verdict.error);
-        e.steps.push_back(
-            {Outcome::Refused, option.plane, name,
-             text + ", but TEST_ONLY refuses it (" + (errno_name != nullptr ? errno_name : "?") + "): " + verdict.why});
+        e.steps.push_back({Outcome::Refused, option.plane, name,
+                           text + ", but TEST_ONLY refuses it (" + errnoName(verdict.error) + "): " + verdict.why});
         refusals.push_back(
             {option.plane, RefusalReason::TestOnly, name + " is refused by TEST_ONLY: " + verdict.why, verdict.error});
         continue;
