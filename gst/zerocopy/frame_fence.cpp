@@ -2,6 +2,7 @@
 #include "gst/zerocopy/frame_fence.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <condition_variable>
 #include <mutex>
@@ -29,14 +30,15 @@ Result<FrameFences> frameFences(GstBuffer *buffer, Access access) { return frame
 Result<FrameFences> frameFences(GstBuffer *buffer, Access access, const WaitsElsewhere &elsewhere) {
   FrameFences fences;
   std::vector<SyncFile> exported;
-  std::vector<int> seen;
+  std::array<int, 16> seen; // more memories than a GstBuffer has: one that does not fit is looked at again
+  size_t n_seen = 0;
   const auto itself = access == Access::Read ? Fence::Kind::DmaBufReady : Fence::Kind::DmaBufIdle;
   for (guint i = 0; i < gst_buffer_n_memory(buffer); ++i) {
     GstMemory *memory = gst_buffer_peek_memory(buffer, i);
     if (!gst_is_dmabuf_memory(memory)) continue;
     const int fd = gst_dmabuf_memory_get_fd(memory);
-    if (std::find(seen.begin(), seen.end(), fd) != seen.end()) continue;
-    seen.push_back(fd);
+    if (std::find(seen.begin(), seen.begin() + n_seen, fd) != seen.begin() + n_seen) continue;
+    if (n_seen < seen.size()) seen[n_seen++] = fd;
 
     const auto failed = [&](const Error &error) {
       return Error{"memory " + std::to_string(i) + " of the frame: " + error.what, error.code, error.remedy};

@@ -120,7 +120,7 @@ Result<FrameLayout> frameLayout(GstBuffer *buffer, const FrameCaps &caps) {
                  "Where its planes lie only its producer can say"};
 
   int sized_fd = -1; // planes mostly share one descriptor
-  guint64 file_size = 0;
+  BufferFacts facts;
 
   for (guint p = 0; p < layout.n_planes; ++p) {
     PlaneLayout &plane = layout.planes[p];
@@ -170,15 +170,15 @@ Result<FrameLayout> frameLayout(GstBuffer *buffer, const FrameCaps &caps) {
     plane.fd = gst_dmabuf_memory_get_fd(memory);
     if (plane.fd != sized_fd) {
       // what the producer says of a descriptor's size is not checked by anybody; a device, or the CPU, would find out
-      const auto size = fileSize(plane.fd);
-      if (!size && size.error().code != ESPIPE)
-        return Error{"the memory of " + name + ": " + size.error().what, size.error().code, ""};
+      const auto known = bufferFacts(plane.fd);
+      if (!known) return Error{"the memory of " + name + ": " + known.error().what, known.error().code, ""};
       sized_fd = plane.fd;
-      file_size = size ? *size : G_MAXUINT64; // what has no size is no dma-buf: importing or mapping it will say so
+      facts = *known; // what has no size is no dma-buf: importing or mapping it will say so
     }
-    if (memory->offset + end > file_size)
+    plane.buffer = facts.id;
+    if (memory->offset + end > facts.size)
       return Error{name + " ends at byte " + std::to_string(memory->offset + end) + " of a dma-buf of " +
-                       std::to_string(file_size),
+                       std::to_string(facts.size),
                    0, "The producer's GstMemory is larger than the dma-buf behind it"};
   }
   return layout;

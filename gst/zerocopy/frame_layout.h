@@ -7,6 +7,7 @@
 #include <gst/gst.h>
 #include <gst/video/video.h>
 
+#include "gst/zerocopy/core/dmabuf.h"
 #include "gst/zerocopy/core/export.h"
 #include "gst/zerocopy/core/result.h"
 
@@ -47,6 +48,7 @@ GSTZC_API const char *drmFormatName(GstVideoFormat format);
 struct PlaneLayout {
   guint memory = 0;    // index of the GstMemory in the buffer
   int fd = -1;         // the dma-buf, borrowed from the memory; -1 for memory without one
+  BufferId buffer;     // its identity, as of now
   gsize offset = 0;    // bytes from the start of the dma-buf (or of the GstMemory where there is no descriptor)
   gsize in_memory = 0; // bytes from the start of the GstMemory's mapping, for CPU access
   gint stride = 0;     // bytes from one row to the next

@@ -29,20 +29,25 @@ Result<BufferId> trackMemory(GstMemory *memory) {
     return Error{"a memory of type " + std::string(memory->allocator->mem_type) + ", which is no dma-buf", 0, ""};
   // Asked anew each time: a descriptor that its owner closed too early may be another file's by now.
   auto id = bufferId(gst_dmabuf_memory_get_fd(memory));
-  if (!id) return id;
+  if (id) trackMemory(memory, *id);
+  return id;
+}
+
+void trackMemory(GstMemory *memory, const BufferId &id) {
+  while (memory->parent != nullptr) memory = memory->parent;
   static std::mutex mutex; // the record is read and replaced as one
   const auto object = GST_MINI_OBJECT_CAST(memory);
   const auto isKnown = [&] {
     const auto *known = static_cast<const BufferId *>(gst_mini_object_get_qdata(object, quark()));
-    return known != nullptr && *known == *id;
+    return known != nullptr && *known == id;
   };
   {
     const std::lock_guard lock(mutex);
-    if (isKnown()) return id;
+    if (isKnown()) return;
   }
   // without the lock, which every frame of the process takes: the cache may destroy imports
-  ImportCache::process().bufferAppeared(*id);
-  gpointer superfluous = new BufferId(*id);
+  ImportCache::process().bufferAppeared(id);
+  gpointer superfluous = new BufferId(id);
   {
     const std::lock_guard lock(mutex);
     if (!isKnown()) { // else another thread was first
@@ -52,7 +57,6 @@ Result<BufferId> trackMemory(GstMemory *memory) {
     }
   }
   if (superfluous != nullptr) gone(superfluous);
-  return id;
 }
 
 } // namespace gstzc

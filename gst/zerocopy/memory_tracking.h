@@ -17,4 +17,7 @@ namespace gstzc {
 // (EBADF).
 GSTZC_API Result<BufferId> trackMemory(GstMemory *memory);
 
+// The same for a dma-buf memory whose identity has been asked for just now.
+GSTZC_API void trackMemory(GstMemory *memory, const BufferId &id);
+
 } // namespace gstzc

@@ -25,6 +25,20 @@ int sync(int fd, uint64_t flags) {
   return rc == 0 ? 0 : errno;
 }
 
+BufferId idOf(const struct stat &st) { return {static_cast<uint64_t>(st.st_dev), static_cast<uint64_t>(st.st_ino)}; }
+
+Error sizeError(int fd, int code) { return {"size of descriptor " + std::to_string(fd), code, ""}; }
+
+Result<uint64_t> sizeOf(int fd, const struct stat &st) {
+  if (S_ISREG(st.st_mode)) return static_cast<uint64_t>(st.st_size);
+  // an inode of no kind: the kernel's own, of which only dma-bufs have a size, and do so since Linux 5.3
+  if ((st.st_mode & S_IFMT) == 0 && st.st_size > 0) return static_cast<uint64_t>(st.st_size);
+  if (!isDmaBuf(fd)) return sizeError(fd, ESPIPE);
+  const off_t end = lseek(fd, 0, SEEK_END); // tells the size; a dma-buf has no position that it could move
+  if (end < 0) return sizeError(fd, errno);
+  return static_cast<uint64_t>(end);
+}
+
 } // namespace
 
 std::string BufferId::toString() const { return std::to_string(device) + ":" + std::to_string(inode); }
@@ -32,18 +46,21 @@ std::string BufferId::toString() const { return std::to_string(device) + ":" + s
 Result<BufferId> bufferId(int fd) {
   struct stat st = {};
   if (fstat(fd, &st) != 0) return Error{"fstat of descriptor " + std::to_string(fd), errno, ""};
-  return BufferId{static_cast<uint64_t>(st.st_dev), static_cast<uint64_t>(st.st_ino)};
+  return idOf(st);
 }
 
 Result<uint64_t> fileSize(int fd) {
-  const auto failed = [&](int code) { return Error{"size of descriptor " + std::to_string(fd), code, ""}; };
   struct stat st = {};
-  if (fstat(fd, &st) != 0) return failed(errno);
-  if (S_ISREG(st.st_mode)) return static_cast<uint64_t>(st.st_size);
-  if (!isDmaBuf(fd)) return failed(ESPIPE);
-  const off_t end = lseek(fd, 0, SEEK_END); // tells the size; a dma-buf has no position that it could move
-  if (end < 0) return failed(errno);
-  return static_cast<uint64_t>(end);
+  if (fstat(fd, &st) != 0) return sizeError(fd, errno);
+  return sizeOf(fd, st);
+}
+
+Result<BufferFacts> bufferFacts(int fd) {
+  struct stat st = {};
+  if (fstat(fd, &st) != 0) return sizeError(fd, errno);
+  const auto size = sizeOf(fd, st);
+  if (!size && size.error().code != ESPIPE) return size.error();
+  return BufferFacts{idOf(st), size ? *size : UINT64_MAX};
 }
 
 bool isDmaBuf(int fd) {

@@ -30,6 +30,13 @@ GSTZC_API bool isDmaBuf(int fd);
 // has none.
 GSTZC_API Result<uint64_t> fileSize(int fd);
 
+// Both at once.
+struct BufferFacts {
+  BufferId id;
+  uint64_t size = 0; // bytes; UINT64_MAX: it has none
+};
+GSTZC_API Result<BufferFacts> bufferFacts(int fd);
+
 // What somebody does with a buffer; the values of DMA_BUF_SYNC_*.
 enum class Access : uint32_t { Read = 1, Write = 2, ReadWrite = 3 };
 
