@@ -38,13 +38,8 @@ Result<std::unique_ptr<Display>> Display::open(const Options &options, Events ev
   if (auto output = display->chooseDisplayOutput(); !output) return output.error();
 
   display->importer_ = std::make_unique<FramebufferImporter>(display->device_, display->snapshot_.addfb2_modifiers);
-  Committer::Limits limits;
-  limits.queue = options.max_in_flight;
-  limits.regain = 100ms;
   display->events_.commit.note = display->events_.note;
-  display->committer_ = std::make_unique<Committer>(
-      std::make_unique<KmsCommitPort>(display->device_, display->snapshot_, display->output_), limits,
-      display->events_.commit);
+  display->join();
   display->overlay_possible_ =
       options.overlay != OverlayMode::Off && overlaysThinkable(display->snapshot_, display->output_.crtc);
   if (options.on_unplug != OnUnplug::Ignore)
@@ -113,19 +108,74 @@ Status Display::chooseDisplayOutput() {
 
 Display::~Display() { (void)close(); }
 
+// The sinks of an output have its commits in common.
+void Display::join() {
+  share_ = device_->crtcShare(snapshot_.crtcs[output_.crtc].id);
+  const std::lock_guard lock(share_->mutex);
+  if (share_->sinks++ == 0) {
+    Committer::Limits limits;
+    limits.regain = 100ms;
+    share_->queue = std::make_shared<CrtcQueue>(std::make_unique<KmsCommitPort>(device_, snapshot_, output_), limits);
+  }
+  committer_ = std::make_unique<Committer>(share_->queue, options_.max_in_flight, events_.commit);
+}
+
+// Before the first frame.
+Status Display::rememberScreen() {
+  const std::lock_guard lock(share_->mutex);
+  if (!share_->saved) {
+    auto before = device_->snapshot(KmsDevice::Outputs::AsKnown);
+    if (!before) return before.error();
+    auto output = sameOutput(snapshot_, output_, *before);
+    if (!output) return output.error();
+    share_->saved.emplace(*before, *output);
+  }
+  screen_remembered_ = true;
+  return Nothing{};
+}
+
+// What others show stays.
+void Display::leaveOutput() {
+  if (!plan_ || plan_->modeset_due) return;
+  auto frame = frames_.take();
+  frame->farewell = true;
+  for (const std::optional<size_t> &plane :
+       {std::optional(plan_->plane), plan_->overlay_plane, plan_->background ? plan_->background_plane : std::nullopt})
+    if (plane) frame->state.planes.push_back({*plane, nullptr, {}, {}, nullptr});
+  if (test(frame->state) != 0) return; // it goes when its framebuffer does
+  committer_->interrupt(false);
+  committer_->flush();
+  if (auto submitted = committer_->submit(std::move(frame), false); submitted) (void)committer_->drain();
+}
+
+void Display::stop() {
+  if (share_) {
+    const std::lock_guard lock(share_->mutex);
+    if (share_->sinks > 1) leaveOutput();
+  }
+  committer_->stop();
+}
+
 Status Display::close() {
   if (!device_) return Nothing{};
   Status result = Nothing{};
   output_watch_.reset();
   if (committer_) {
-    committer_->stop();
-    if (saved_) result = saved_->restore(device_, this);
+    stop();
+    const std::shared_ptr<CrtcShare> share = std::move(share_);
+    const std::lock_guard lock(share->mutex);
+    const bool last = --share->sinks == 0;
+    if (last && share->saved) result = share->saved->restore(device_, this);
     // only now may frames and framebuffers go: nothing of ours is on screen any more
-    saved_.reset();
     plan_.reset();
     committer_.reset();
     overlay_.reset();
     importer_->clear();
+    if (last) {
+      share->queue.reset();
+      share->mode.reset();
+      share->saved.reset();
+    }
   }
   device_->claims().release(this);
   // buffers of our pool may keep the device for as long as anybody likes
@@ -227,12 +277,13 @@ Status Display::chooseOverlay(const std::shared_ptr<Framebuffer> &fb) {
         properties.emplace_back(z->second.id, std::max(z->second.value, look_.zpos.value_or(vz->second.value) + 1));
       ScreenState state = stateOf(whole, fb);
       std::erase_if(state.planes, [&](const PlaneUse &use) { return use.plane == i; });
-      state.planes.push_back({i, *picture, {0, 0, target.width, target.height}, target, properties});
+      const auto settings = std::make_shared<const PlaneSettings>(std::move(properties));
+      state.planes.push_back({i, *picture, {0, 0, target.width, target.height}, target, settings});
       int rc = test(state);
       if (rc == 0 && !device_->claims().claimPlane(this, plane.id, snapshot_.crtcs[output_.crtc].id)) rc = EBUSY;
       if (rc == 0) {
         plan_->overlay_plane = i;
-        plan_->overlay_properties = properties;
+        plan_->overlay_properties = settings;
         describe();
         return Nothing{};
       }
@@ -293,13 +344,8 @@ void Display::waitForFences(DisplayFrame &frame, DisplayFrameRequest &request) c
 }
 
 Result<Committer::Submitted> Display::show(std::shared_ptr<Framebuffer> fb, DisplayFrameRequest request) {
-  if (!saved_) {
-    auto before = device_->snapshot(KmsDevice::Outputs::AsKnown);
-    if (!before) return before.error();
-    auto output = sameOutput(snapshot_, output_, *before);
-    if (!output) return output.error();
-    saved_.emplace(*before, *output);
-  }
+  if (!screen_remembered_)
+    if (auto remembered = rememberScreen(); !remembered) return remembered.error();
   pair_refused_ = false;
   if (output_changed_.exchange(false)) refreshOutput();
   refreshLook(request);
@@ -319,13 +365,13 @@ Result<Committer::Submitted> Display::show(std::shared_ptr<Framebuffer> fb, Disp
   auto used = overlayUse(fb, request);
   if (!used) return used.error();
   const std::optional<PlaneUse> &overlay = *used;
-  auto frame = std::make_shared<DisplayFrame>();
-  frame->state = stateOf(*plan_, fb);
+  auto frame = frames_.take();
+  fillState(frame->state, *plan_, fb);
   if (overlay) {
     std::erase_if(frame->state.planes, [&](const PlaneUse &use) { return use.plane == overlay->plane; });
     frame->state.planes.push_back(*overlay);
   }
-  frame->keep = request.keep;
+  frame->keep = std::move(request.keep);
   frame->background = plan_->background;
   frame->pts = request.pts;
   frame->identity = request.source.key.buffers[0];

@@ -11,12 +11,14 @@
 #include <vector>
 
 #include "gst/drm/committer.h"
+#include "gst/drm/crtc_share.h"
 #include "gst/drm/framebuffer.h"
 #include "gst/drm/hdr.h"
 #include "gst/drm/kms_device.h"
 #include "gst/drm/negotiate/engine.h"
 #include "gst/drm/overlay/overlay_pictures.h"
 #include "gst/drm/planning.h"
+#include "gst/drm/recycling.h"
 #include "gst/drm/screen_state.h"
 #include "gst/zerocopy/fence_policy.h"
 #include "gst/zerocopy/frame_fence.h"
@@ -139,9 +141,9 @@ public:
   void flush() { committer_->flush(); }
   void interrupt(bool on) { committer_->interrupt(on); }
 
-  // No further commits; counters and configuration stay.
-  void stop() { committer_->stop(); }
-  // Puts back what was on screen. The frames on screen are let go.
+  // No further commits; counters and configuration stay. Where other sinks show on the output the own planes go off.
+  void stop();
+  // The last sink of an output puts back what was on screen. The frames on screen are let go.
   Status close();
 
   // "Virtual-1 1024x768@60.00, plane 31 (primary), NV12, 640x480 at 192,144, overlay on plane 40"; empty before a
@@ -158,21 +160,24 @@ private:
     size_t plane = 0;
     uint32_t rotation = 0; // value of the plane's property
     Placement place;
-    std::vector<std::pair<uint32_t, uint64_t>> properties; // of the video plane
-    std::shared_ptr<Framebuffer> background;               // black, on the primary plane; else null
+    std::shared_ptr<const PlaneSettings> properties; // of the video plane
+    std::shared_ptr<Framebuffer> background;         // black, on the primary plane; else null
     std::optional<size_t> background_plane;
     std::vector<PropertySetting> settings; // of output and CRTC
     std::shared_ptr<PropertyBlob> hdr;
     bool modeset_due = true;
     bool overlay_tried = false;
     std::optional<size_t> overlay_plane;
-    std::vector<std::pair<uint32_t, uint64_t>> overlay_properties;
+    std::shared_ptr<const PlaneSettings> overlay_properties;
   };
 
   Display() = default;
   struct Attempts;
   Status chooseDisplayOutput();
   bool claimPlanes(const Plan &plan);
+  void join();
+  void leaveOutput();
+  Status rememberScreen();
   Status choose(const std::shared_ptr<Framebuffer> &fb);
   KmsSnapshot candidates() const;
   bool takesLook(const KmsPlane &plane) const;
@@ -198,7 +203,8 @@ private:
   void waitForFences(DisplayFrame &frame, DisplayFrameRequest &request) const;
   int test(const ScreenState &state) const;
   ScreenState stateOf(const Plan &plan, const std::shared_ptr<Framebuffer> &fb) const;
-  std::vector<std::pair<uint32_t, uint64_t>> planeProperties(const KmsPlane &plane, const Plan *video = nullptr) const;
+  void fillState(ScreenState &state, const Plan &plan, const std::shared_ptr<Framebuffer> &fb) const;
+  PlaneSettings planeProperties(const KmsPlane &plane, const Plan *video = nullptr) const;
   Status chooseOverlay(const std::shared_ptr<Framebuffer> &fb);
   Result<std::optional<PlaneUse>> overlayUse(const std::shared_ptr<Framebuffer> &fb,
                                              const DisplayFrameRequest &request);
@@ -210,7 +216,8 @@ private:
   Output output_;
   std::unique_ptr<FramebufferImporter> importer_;
   std::unique_ptr<Committer> committer_;
-  std::optional<SavedState> saved_;
+  std::shared_ptr<CrtcShare> share_; // null: not joined, or left
+  bool screen_remembered_ = false;   // what was on it before
   FrameNeed need_;
   ColorChoice color_;
   DisplayLook look_; // of the plan
@@ -228,6 +235,7 @@ private:
   std::unique_ptr<OverlayPictures> overlay_;
   bool saw_master_ = false; // a plan was accepted before
   std::optional<Plan> plan_;
+  ObjectPool<DisplayFrame> frames_;
   bool noted_no_overlay_ = false;
   std::atomic<bool> overlay_possible_ = false;
   std::atomic<uint64_t> boxes_shown_ = 0, overlay_redraws_ = 0;

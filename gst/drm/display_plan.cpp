@@ -26,8 +26,8 @@ int Display::test(const ScreenState &state) const {
   return rc;
 }
 
-std::vector<std::pair<uint32_t, uint64_t>> Display::planeProperties(const KmsPlane &plane, const Plan *video) const {
-  std::vector<std::pair<uint32_t, uint64_t>> result;
+PlaneSettings Display::planeProperties(const KmsPlane &plane, const Plan *video) const {
+  PlaneSettings result;
   const auto named = [&](const char *property, const char *value) {
     const auto p = plane.properties.find(property);
     if (p == plane.properties.end() || p->second.immutable() || value == nullptr) return;
@@ -52,8 +52,13 @@ std::vector<std::pair<uint32_t, uint64_t>> Display::planeProperties(const KmsPla
 
 ScreenState Display::stateOf(const Plan &plan, const std::shared_ptr<Framebuffer> &fb) const {
   ScreenState state;
+  fillState(state, plan, fb);
+  return state;
+}
+
+void Display::fillState(ScreenState &state, const Plan &plan, const std::shared_ptr<Framebuffer> &fb) const {
   state.planes.push_back({plan.plane, fb, plan.place.source, plan.place.target, plan.properties});
-  if (!plan.modeset_due) return state;
+  if (!plan.modeset_due) return;
 
   state.mode = plan.mode;
   state.settings = plan.settings;
@@ -71,7 +76,6 @@ ScreenState Display::stateOf(const Plan &plan, const std::shared_ptr<Framebuffer
       state.planes.push_back({i, nullptr, {}, {}, {}});
     }
   }
-  return state;
 }
 
 Result<std::shared_ptr<Framebuffer>> Display::blackPicture(int width, int height) {
@@ -192,7 +196,10 @@ Status Display::choose(const std::shared_ptr<Framebuffer> &fb) {
     Attempts attempts;
     auto taken = tryAll(fb, attempts);
     if (!taken) return taken.error();
-    if (*taken) return Nothing{};
+    if (*taken) {
+      describe();
+      return Nothing{};
+    }
     use_hdr_ = false;
     if (events_.note)
       events_.note("the display refuses HDR metadata (" + attempts.text + "): frames are shown without");
@@ -200,18 +207,24 @@ Status Display::choose(const std::shared_ptr<Framebuffer> &fb) {
   Attempts attempts;
   auto taken = tryAll(fb, attempts);
   if (!taken) return taken.error();
-  if (*taken) return Nothing{};
-  return refusePair(attempts);
+  if (!*taken) return refusePair(attempts);
+  describe();
+  return Nothing{};
 }
 
 // True: plan_ is what the kernel takes.
 Result<bool> Display::tryAll(const std::shared_ptr<Framebuffer> &fb, Attempts &attempts) {
+  const std::lock_guard lock(share_->mutex);
+  device_->claims().mark(snapshot_, this);
   auto modes = modeCandidates(snapshot_, output_, need_, options_.mode, options_.auto_mode);
+  // the first sink of an output sets its mode, the others keep it
+  const std::optional<CrtcShare::Mode> kept = share_->sinks > 1 ? share_->mode : std::nullopt;
+  if (kept) modes = std::vector<ModeChoice>{{kept->info, true}};
   if (!modes) return modes.error();
   const KmsSnapshot possible = candidates();
   FrameNeed need = need_;
   for (const ModeChoice &choice : *modes) {
-    auto mode = ModeBlob::create(device_, choice.mode);
+    auto mode = kept ? Result(kept->blob) : ModeBlob::create(device_, choice.mode);
     if (!mode) {
       attempts.refused(modeName(choice.mode), mode.error().code);
       continue;
@@ -224,7 +237,12 @@ Result<bool> Display::tryAll(const std::shared_ptr<Framebuffer> &fb, Attempts &a
     if (choice.mode.clock > 0) // kHz
       plan.refresh =
           std::chrono::nanoseconds(1'000'000ull * choice.mode.htotal * choice.mode.vtotal / choice.mode.clock);
-    chooseOutputSettings(plan);
+    if (kept) {
+      plan.settings = kept->settings;
+      plan.hdr = kept->hdr;
+    } else {
+      chooseOutputSettings(plan);
+    }
     std::shared_ptr<Framebuffer> black; // made when first wanted
     const Rect all{0, 0, plan.width, plan.height};
     for (const Placement &place :
@@ -240,14 +258,14 @@ Result<bool> Display::tryAll(const std::shared_ptr<Framebuffer> &fb, Attempts &a
         plan.rotation = option.rotation;
         plan.place = place;
         plan.background.reset();
-        plan.properties = planeProperties(snapshot_.planes[plan.plane], &plan);
+        plan.properties = std::make_shared<const PlaneSettings>(planeProperties(snapshot_.planes[plan.plane], &plan));
         attempts.planes.insert(plan.plane);
         auto taken = tryPlan(plan, fb, black, attempts);
         if (!taken) return taken.error();
         if (!*taken) continue;
         plan_ = plan;
         overlay_.reset();
-        describe();
+        share_->mode = CrtcShare::Mode{choice.mode, plan.mode, plan.settings, plan.hdr};
         return true;
       }
     }

@@ -36,6 +36,7 @@
 #include "gst/drm/element/negotiation.h"
 #include "gst/drm/element/orientation.h"
 #include "gst/drm/gstzcdumbpool.h"
+#include "gst/drm/recycling.h"
 #include "gst/drm/overlay/overlay_properties.h"
 #include "gst/drm/overlay/scene_from_buffer.h"
 #include "gst/zerocopy/core/format_traits.h"
@@ -96,6 +97,7 @@ struct SinkState {
   bool error_posted = false, fence_warned = false, refusal_told = false;
 
   SinkNegotiation negotiation;
+  std::shared_ptr<BlockStore> keepers = std::make_shared<BlockStore>();
   OverlayScene scene; // of the frame in hand
   FrameCaps caps;
   FrameNeed need;
@@ -104,8 +106,10 @@ struct SinkState {
   GstBuffer *prerolled = nullptr;
 };
 
-std::shared_ptr<void> keepBuffer(GstBuffer *buffer) {
-  return {gst_buffer_ref(buffer), [](void *b) { gst_buffer_unref(static_cast<GstBuffer *>(b)); }};
+// Takes the reference.
+std::shared_ptr<void> keepBuffer(SinkState &state, GstBuffer *buffer) {
+  return {buffer, [](void *b) { gst_buffer_unref(static_cast<GstBuffer *>(b)); },
+          RecyclingAllocator<GstBuffer *>(state.keepers)};
 }
 
 ColorChoice colorOf(const FrameCaps &frame, const GstCaps *caps) {
@@ -157,9 +161,8 @@ Result<FramebufferImporter::Source> importSource(GstBuffer *buffer, const FrameL
     if (plane.offset > UINT32_MAX)
       return Error{"plane " + std::to_string(p) + " lies " + std::to_string(plane.offset) + " bytes into its dma-buf",
                    0, "A framebuffer's planes begin within the first 4 GiB"};
-    auto id = trackMemory(gst_buffer_peek_memory(buffer, plane.memory));
-    if (!id) return id.error();
-    source.key.buffers[p] = *id;
+    trackMemory(gst_buffer_peek_memory(buffer, plane.memory), plane.buffer);
+    source.key.buffers[p] = plane.buffer;
     source.key.offsets[p] = plane.offset;
     source.key.pitches[p] = static_cast<uint32_t>(plane.stride);
     source.fds[p] = plane.fd;
@@ -589,7 +592,7 @@ static Result<Committer::Submitted> show_buffer(GstDrmModifierSink *self, GstBuf
     auto source = importSource(buffer, *layout, state->need.format.modifier);
     if (!source) return source.error();
     request.source = *source;
-    request.keep = keepBuffer(buffer);
+    request.keep = keepBuffer(*state, gst_buffer_ref(buffer));
     auto imported = state->display->import(request.source);
     if (imported) {
       request.fences = frameFences(buffer, Access::Read);
@@ -609,7 +612,7 @@ static Result<Committer::Submitted> show_buffer(GstDrmModifierSink *self, GstBuf
   auto copy = copy_frame(self, buffer);
   if (!copy && copy.error().code == ECANCELED && state->interrupted) return Committer::Submitted::Interrupted;
   if (!copy) return copy.error();
-  request.keep = std::shared_ptr<void>(*copy, [](void *b) { gst_buffer_unref(static_cast<GstBuffer *>(b)); });
+  request.keep = keepBuffer(*state, *copy);
   auto caps = state->caps;
   caps.memory = MemoryKind::System;
   auto copy_layout = frameLayout(*copy, caps);

@@ -1,29 +1,52 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "gst/drm/kms_commit_port.h"
 
+#include <cerrno>
+
 #include <xf86drmMode.h>
 
 namespace gstzc {
 
 KmsCommitPort::KmsCommitPort(std::shared_ptr<KmsDevice> device, const KmsSnapshot &snapshot, const Output &output)
-    : device_(std::move(device)), snapshot_(snapshot), output_(output) {}
+    : device_(std::move(device)), snapshot_(snapshot), output_(output), events_(device_->takeFlipEvents()) {}
 
-bool KmsCommitPort::takesInFence(const ScreenState &state) const {
-  return !state.planes.empty() && snapshot_.planes[state.planes[0].plane].properties.contains("IN_FENCE_FD");
+KmsCommitPort::~KmsCommitPort() {
+  if (events_ >= 0) device_->giveFlipEvents();
 }
 
-int KmsCommitPort::commit(const ScreenState &state, int in_fence, UniqueFd *flipped) {
+bool KmsCommitPort::takesInFence(size_t plane) const {
+  return snapshot_.planes[plane].properties.contains("IN_FENCE_FD");
+}
+
+int KmsCommitPort::commit(const ScreenState &state, UniqueFd *flipped) {
+  static std::atomic<uint64_t> tokens = 0; // one that comes late is nobody else's
   request_.clear();
-  addState(request_, snapshot_, output_, state);
-  if (in_fence >= 0) {
-    const KmsPlane &plane = snapshot_.planes[state.planes[0].plane];
-    request_.set(plane.id, plane.properties, "IN_FENCE_FD", static_cast<uint64_t>(in_fence));
+  known_.addChange(request_, snapshot_, output_, state);
+  for (const PlaneUse &use : state.planes) {
+    if (use.in_fence < 0) continue;
+    const KmsPlane &plane = snapshot_.planes[use.plane];
+    request_.set(plane.id, plane.properties, "IN_FENCE_FD", static_cast<uint64_t>(use.in_fence));
   }
   request_.tellFlipOf(snapshot_.crtcs[output_.crtc]);
-  return device_->commit(request_, DRM_MODE_ATOMIC_NONBLOCK | (state.mode ? DRM_MODE_ATOMIC_ALLOW_MODESET : 0u),
-                         flipped);
+  if (events_ >= 0) {
+    token_ = ++tokens;
+    request_.tellFlipByEvent(token_);
+  }
+  const int rc =
+      device_->commit(request_, DRM_MODE_ATOMIC_NONBLOCK | (state.mode ? DRM_MODE_ATOMIC_ALLOW_MODESET : 0u), flipped);
+  if (rc == 0)
+    known_.taken(state);
+  else if (rc != EBUSY) // whatever the reason, the next one says everything
+    known_.forget();
+  return rc;
 }
 
 int64_t KmsCommitPort::flipTime(int flipped) { return device_->flipTime(flipped); }
+
+std::optional<int64_t> KmsCommitPort::readFlip() {
+  const auto event = device_->readFlipEvents();
+  if (!event || event->token != token_) return std::nullopt;
+  return event->time;
+}
 
 } // namespace gstzc

@@ -49,6 +49,7 @@ Result<std::shared_ptr<KmsDevice>> openDisplay(const OpenRequest &request) {
   if (!request.path.empty()) return LibdrmDevice::openPath(request.path);
 
   std::string passed_over;
+  std::string shared; // where this process shows already
   std::optional<Error> denied;
   for (const std::string &path : cardNodes()) {
     auto device = LibdrmDevice::openPath(path);
@@ -63,13 +64,15 @@ Result<std::shared_ptr<KmsDevice>> openDisplay(const OpenRequest &request) {
     } else {
       (*device)->claims().mark(*snapshot, nullptr);
       auto output = chooseOutput(*snapshot, request.connector);
-      if (output) return device;
-      reason = output.error().what;
+      if (output && !snapshot->connectors[output->connector].claimed) return device;
+      if (output && shared.empty()) shared = path;
+      if (!output) reason = output.error().what;
     }
     if (device) (*device)->leave();
     passed_over +=
         (passed_over.empty() ? "" : "; ") + (reason.find(path) == std::string::npos ? path + ": " : "") + reason;
   }
+  if (!shared.empty()) return LibdrmDevice::openPath(shared);
   if (passed_over.empty())
     return Error{"no display device: /dev/dri has no card nodes", ENOENT,
                  "Load the display driver's module, or give this container the node"};

@@ -6,7 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 
 #include "gst/drm/device/atomic_request.h"
@@ -16,6 +19,8 @@
 #include "gst/zerocopy/core/unique_fd.h"
 
 namespace gstzc {
+
+class CrtcShare;
 
 enum class ForeignMemory { None, Contiguous, Any };
 
@@ -71,6 +76,16 @@ public:
   virtual int commit(const AtomicRequest &request, uint32_t flags, UniqueFd *flipped) = 0;
   // When that was, CLOCK_MONOTONIC ns. Below 0: it ended in an error, as a negative errno.
   virtual int64_t flipTime(int flipped) const = 0;
+  // Flips as events, which cost less than a descriptor each: of one user of the device at a time, who reads them all.
+  // A descriptor of the device's to be polled, until giveFlipEvents(); -1: they are not to be had.
+  virtual int takeFlipEvents() { return -1; }
+  virtual void giveFlipEvents() {}
+  struct FlipEvent {
+    uint64_t token = 0; // of the commit
+    int64_t time = 0;   // CLOCK_MONOTONIC ns
+  };
+  // The latest of those that have come; does not wait.
+  virtual std::optional<FlipEvent> readFlipEvents() { return std::nullopt; }
   // A fence that has signalled, for IN_FENCE_FD; borrowed, for as long as the device lives. -1: none is to be had.
   virtual int signalledFence() = 0;
 
@@ -93,6 +108,8 @@ public:
   // waits for a call under way. Null where nothing tells of it.
   virtual std::shared_ptr<void> watchOutputs(std::function<void()> changed) = 0;
   Claims &claims() { return claims_; }
+  // What the process's sinks on one CRTC have in common; it goes with the last of them.
+  std::shared_ptr<CrtcShare> crtcShare(uint32_t crtc);
 
 protected:
   KmsDevice() = default;
@@ -100,6 +117,8 @@ protected:
 
 private:
   Claims claims_;
+  std::mutex shares_mutex_;
+  std::map<uint32_t, std::weak_ptr<CrtcShare>> shares_; // by CRTC
 };
 
 struct OpenRequest {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -31,7 +32,7 @@ struct KmsProperty {
   }
 };
 
-using KmsProperties = std::map<std::string, KmsProperty>;
+using KmsProperties = std::map<std::string, KmsProperty, std::less<>>;
 
 struct KmsConnector {
   uint32_t id = 0;

@@ -75,12 +75,14 @@ const char *errnoName(int code) {
 }
 
 Result<Output> chooseOutput(const KmsSnapshot &snapshot, const std::string &wanted) {
-  std::optional<size_t> chosen;
+  std::optional<size_t> chosen, shared; // shared: other sinks of the process show on it, on planes of their own
   for (size_t i = 0; i < snapshot.connectors.size() && !chosen; ++i) {
     const KmsConnector &c = snapshot.connectors[i];
     if (c.writeback()) continue;
     if (wanted.empty() ? c.connected() && !c.claimed : (c.name == wanted || std::to_string(c.id) == wanted)) chosen = i;
+    if (wanted.empty() && c.connected() && c.claimed && !shared) shared = i;
   }
+  if (!chosen) chosen = shared;
   if (!chosen) {
     if (wanted.empty())
       return Error{snapshot.path + ": no output is connected: " + listOutputs(snapshot), 0,
@@ -89,14 +91,13 @@ Result<Output> chooseOutput(const KmsSnapshot &snapshot, const std::string &want
                  "Set connector= to one of these names or ids"};
   }
   const KmsConnector &connector = snapshot.connectors[*chosen];
-  if (connector.claimed)
-    return Error{snapshot.path + ": another sink of this process shows on output " + connector.name, EBUSY,
-                 "Choose another one with connector=: " + listOutputs(snapshot)};
   if (connector.status == DRM_MODE_DISCONNECTED)
     return Error{snapshot.path + ": output " + connector.name + " is not connected: " + listOutputs(snapshot), 0,
                  "Connect a display to it, or choose another one with connector="};
 
   std::optional<size_t> crtc;
+  for (size_t i = 0; i < snapshot.crtcs.size(); ++i)
+    if (connector.claimed && snapshot.crtcs[i].id == connector.crtc) return Output{*chosen, i};
   for (size_t i = 0; i < snapshot.crtcs.size(); ++i)
     if (connector.crtc != 0 && snapshot.crtcs[i].id == connector.crtc && !snapshot.crtcs[i].claimed) crtc = i;
   for (size_t i = 0; i < snapshot.crtcs.size() && !crtc; ++i) {
@@ -215,7 +216,7 @@ std::vector<size_t> planeCandidates(const KmsSnapshot &snapshot, size_t crtc, co
         refuse(plane, "no " + toString({format.fourcc, DRM_FORMAT_MOD_LINEAR}));
       else if (!plane.supports(format))
         refuse(plane, "not with this modifier");
-      else if (plane.crtc != 0 && plane.crtc != snapshot.crtcs[crtc].id)
+      else if (plane.claimed || (plane.crtc != 0 && plane.crtc != snapshot.crtcs[crtc].id))
         refuse(plane, "in use on CRTC " + std::to_string(plane.crtc));
       else
         result.push_back(i);
@@ -229,7 +230,7 @@ std::vector<size_t> overlayCandidates(const KmsSnapshot &snapshot, size_t crtc, 
   for (size_t i = 0; i < snapshot.planes.size(); ++i) {
     const KmsPlane &plane = snapshot.planes[i];
     if (i == video || plane.type != DRM_PLANE_TYPE_OVERLAY || !usable(plane, crtc)) continue;
-    if (plane.crtc != 0 && plane.crtc != snapshot.crtcs[crtc].id) continue;
+    if (plane.claimed || (plane.crtc != 0 && plane.crtc != snapshot.crtcs[crtc].id)) continue;
     if (!plane.supports({fourcc, DRM_FORMAT_MOD_LINEAR})) continue;
     if (canBeAbove(plane, i, snapshot.planes[video], video)) result.push_back(i);
   }

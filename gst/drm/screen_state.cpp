@@ -63,20 +63,64 @@ void inheritState(ScreenState &next, const ScreenState &missed) {
   }
 }
 
-void addState(AtomicRequest &request, const KmsSnapshot &snapshot, const Output &output, const ScreenState &state) {
+namespace {
+
+void addOutput(AtomicRequest &request, const KmsSnapshot &snapshot, const Output &output, const ScreenState &state) {
+  if (!state.mode) return;
   const KmsCrtc &crtc = snapshot.crtcs[output.crtc];
-  if (state.mode) {
-    const KmsConnector &connector = snapshot.connectors[output.connector];
-    request.set(connector.id, connector.properties, "CRTC_ID", crtc.id);
-    request.set(crtc.id, crtc.properties, "MODE_ID", state.mode->id());
-    request.set(crtc.id, crtc.properties, "ACTIVE", 1);
-    for (const PropertySetting &s : state.settings) request.set(s.object, s.property, s.value);
-  }
+  const KmsConnector &connector = snapshot.connectors[output.connector];
+  request.set(connector.id, connector.properties, "CRTC_ID", crtc.id);
+  request.set(crtc.id, crtc.properties, "MODE_ID", state.mode->id());
+  request.set(crtc.id, crtc.properties, "ACTIVE", 1);
+  for (const PropertySetting &s : state.settings) request.set(s.object, s.property, s.value);
+}
+
+void addPlane(AtomicRequest &request, const KmsSnapshot &snapshot, const Output &output, const PlaneUse &use) {
+  const KmsPlane &plane = snapshot.planes[use.plane];
+  setPlane(request, plane, use.fb ? use.fb->id() : 0, use.fb ? snapshot.crtcs[output.crtc].id : 0, use.source,
+           use.target);
+  if (use.fb && use.properties)
+    for (const auto &[property, value] : *use.properties) request.set(plane.id, property, value);
+}
+
+} // namespace
+
+void addState(AtomicRequest &request, const KmsSnapshot &snapshot, const Output &output, const ScreenState &state) {
+  addOutput(request, snapshot, output, state);
+  for (const PlaneUse &use : state.planes) addPlane(request, snapshot, output, use);
+}
+
+bool KnownPlanes::sameButForFramebuffer(const PlaneUse &use) const {
+  if (use.plane >= planes_.size() || !planes_[use.plane].known) return false;
+  const Plane &known = planes_[use.plane];
+  if (!use.fb) return known.fb == 0;
+  return known.fb != 0 && known.source == use.source && known.target == use.target &&
+         (known.properties == use.properties ||
+          (known.properties && use.properties && *known.properties == *use.properties));
+}
+
+void KnownPlanes::addChange(AtomicRequest &request, const KmsSnapshot &snapshot, const Output &output,
+                            const ScreenState &state) {
+  if (state.mode) forget();
+  addOutput(request, snapshot, output, state);
   for (const PlaneUse &use : state.planes) {
     const KmsPlane &plane = snapshot.planes[use.plane];
-    setPlane(request, plane, use.fb ? use.fb->id() : 0, use.fb ? crtc.id : 0, use.source, use.target);
-    if (use.fb)
-      for (const auto &[property, value] : use.properties) request.set(plane.id, property, value);
+    if (!sameButForFramebuffer(use))
+      addPlane(request, snapshot, output, use);
+    else if (use.fb)
+      request.set(plane.id, plane.properties, "FB_ID", use.fb->id());
+  }
+}
+
+void KnownPlanes::taken(const ScreenState &state) {
+  for (const PlaneUse &use : state.planes) {
+    if (use.plane >= planes_.size()) planes_.resize(use.plane + 1);
+    Plane &known = planes_[use.plane];
+    known.known = true;
+    known.fb = use.fb ? use.fb->id() : 0;
+    known.source = use.source;
+    known.target = use.target;
+    if (known.properties != use.properties) known.properties = use.properties;
   }
 }
 

@@ -33,11 +33,15 @@ private:
 };
 using ModeBlob = PropertyBlob;
 
+using PlaneSettings = std::vector<std::pair<uint32_t, uint64_t>>; // properties by id
+
 struct PlaneUse {
-  size_t plane = 0;                                      // index into KmsSnapshot::planes
-  std::shared_ptr<Framebuffer> fb;                       // null: the plane is off
-  Rect source, target;                                   // pixels
-  std::vector<std::pair<uint32_t, uint64_t>> properties; // further ones, by id
+  size_t plane = 0;                                // index into KmsSnapshot::planes
+  std::shared_ptr<Framebuffer> fb;                 // null: the plane is off
+  Rect source, target;                             // pixels
+  std::shared_ptr<const PlaneSettings> properties; // further ones; null: none
+  int in_fence = -1; // for a commit: a sync_file, borrowed, that the plane waits for instead of what its memory has
+                     // pending
 };
 
 struct ScreenState {
@@ -46,6 +50,13 @@ struct ScreenState {
   // Of connector and CRTC, with the mode; and the blob that one of them names.
   std::vector<PropertySetting> settings;
   std::shared_ptr<PropertyBlob> hdr;
+
+  void clear() { // keeps its memory
+    planes.clear();
+    mode.reset();
+    settings.clear();
+    hdr.reset();
+  }
 };
 
 // `next` takes the place of `missed`, which was never committed: it has to do what that one would have done with the
@@ -53,6 +64,27 @@ struct ScreenState {
 void inheritState(ScreenState &next, const ScreenState &missed);
 
 void addState(AtomicRequest &request, const KmsSnapshot &snapshot, const Output &output, const ScreenState &state);
+
+// What the kernel was told of the planes, so that it need not be told again: for a frame in the place of another one
+// that is its framebuffer and nothing else. As long as nobody else sets the planes.
+class KnownPlanes {
+public:
+  // As addState(), without what is known. Of what is shown the framebuffer is always named: it is what flips.
+  void addChange(AtomicRequest &request, const KmsSnapshot &snapshot, const Output &output, const ScreenState &state);
+  // The request was taken.
+  void taken(const ScreenState &state);
+  void forget() { planes_.clear(); }
+
+private:
+  struct Plane {
+    bool known = false;
+    uint32_t fb = 0; // 0: the plane is off
+    Rect source, target;
+    std::shared_ptr<const PlaneSettings> properties;
+  };
+  bool sameButForFramebuffer(const PlaneUse &use) const;
+  std::vector<Plane> planes_; // by index into the snapshot's
+};
 
 // What the output showed before us.
 class SavedState {

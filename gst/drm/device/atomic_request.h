@@ -27,19 +27,24 @@ public:
     const auto p = crtc.properties.find("OUT_FENCE_PTR");
     flip_ = {crtc.id, p == crtc.properties.end() ? 0 : p->second.id, 0};
   }
+  // Instead: an event of the device, with `token`, which is not 0.
+  void tellFlipByEvent(uint64_t token) { event_ = token; }
 
   void clear() { // keeps its memory
     settings_.clear();
     flip_ = {};
+    event_ = 0;
   }
   // In the order of setting; of two settings of one property the later one counts.
   const std::vector<PropertySetting> &settings() const { return settings_; }
   // The CRTC and its property for an out-fence; 0: none wanted, none there.
   const PropertySetting &flip() const { return flip_; }
+  uint64_t event() const { return event_; } // 0: none wanted
 
 private:
   std::vector<PropertySetting> settings_;
   PropertySetting flip_;
+  uint64_t event_ = 0;
 };
 
 } // namespace gstzc

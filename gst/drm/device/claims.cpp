@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "gst/drm/device/claims.h"
 
-namespace gstzc {
+#include <algorithm>
 
-bool Claims::take(std::map<uint32_t, Claim> &claims, uint32_t object, const Claim &claim) {
-  const auto [it, is_new] = claims.emplace(object, claim);
-  if (!is_new && it->second.owner != claim.owner) return false;
-  it->second = claim;
-  return true;
-}
+namespace gstzc {
 
 bool Claims::claimOutput(Owner owner, uint32_t connector, uint32_t crtc) {
   const std::lock_guard lock(mutex_);
-  const auto c = connectors_.find(connector);
-  if (c != connectors_.end() && c->second.owner != owner) return false;
-  return take(crtcs_, crtc, {owner, crtc}) && take(connectors_, connector, {owner, crtc});
+  for (const OutputClaim &c : outputs_)
+    if (c.owner != owner && (c.connector == connector) != (c.crtc == crtc)) return false;
+  std::erase_if(outputs_, [&](const OutputClaim &c) { return c.owner == owner; });
+  outputs_.push_back({owner, connector, crtc});
+  return true;
 }
 
 bool Claims::claimPlane(Owner owner, uint32_t plane, uint32_t crtc) {
   const std::lock_guard lock(mutex_);
-  return take(planes_, plane, {owner, crtc});
+  const auto [it, is_new] = planes_.emplace(plane, Claim{owner, crtc});
+  if (!is_new && it->second.owner != owner) return false;
+  it->second.crtc = crtc;
+  return true;
 }
 
 void Claims::releasePlane(Owner owner, uint32_t plane) {
@@ -30,26 +30,27 @@ void Claims::releasePlane(Owner owner, uint32_t plane) {
 
 void Claims::release(Owner owner) {
   const std::lock_guard lock(mutex_);
-  for (auto *claims : {&crtcs_, &connectors_, &planes_})
-    std::erase_if(*claims, [&](const auto &entry) { return entry.second.owner == owner; });
+  std::erase_if(outputs_, [&](const OutputClaim &c) { return c.owner == owner; });
+  std::erase_if(planes_, [&](const auto &entry) { return entry.second.owner == owner; });
 }
 
 void Claims::mark(KmsSnapshot &snapshot, Owner owner) const {
   const std::lock_guard lock(mutex_);
-  const auto other = [&](const std::map<uint32_t, Claim> &claims, uint32_t object) -> uint32_t {
-    const auto it = claims.find(object);
-    return it != claims.end() && it->second.owner != owner ? it->second.crtc : 0;
-  };
   for (KmsConnector &c : snapshot.connectors) {
-    const uint32_t crtc = other(connectors_, c.id);
-    if (crtc != 0 || c.claimed) c.crtc = crtc;
-    c.claimed = crtc != 0;
+    const auto claim = std::find_if(outputs_.begin(), outputs_.end(),
+                                    [&](const OutputClaim &o) { return o.owner != owner && o.connector == c.id; });
+    const bool claimed = claim != outputs_.end();
+    if (claimed || c.claimed) c.crtc = claimed ? claim->crtc : 0;
+    c.claimed = claimed;
   }
-  for (KmsCrtc &c : snapshot.crtcs) c.claimed = other(crtcs_, c.id) != 0;
+  for (KmsCrtc &c : snapshot.crtcs)
+    c.claimed = std::any_of(outputs_.begin(), outputs_.end(),
+                            [&](const OutputClaim &o) { return o.owner != owner && o.crtc == c.id; });
   for (KmsPlane &p : snapshot.planes) {
-    const uint32_t crtc = other(planes_, p.id);
-    if (crtc != 0 || p.claimed) p.crtc = crtc; // 0: it has been given back
-    p.claimed = crtc != 0;
+    const auto claim = planes_.find(p.id);
+    const bool claimed = claim != planes_.end() && claim->second.owner != owner;
+    if (claimed || p.claimed) p.crtc = claimed ? claim->second.crtc : 0; // 0: it has been given back
+    p.claimed = claimed;
   }
 }
 

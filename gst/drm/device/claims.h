@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <vector>
 
 #include "gst/drm/kms_types.h"
 
@@ -16,7 +17,7 @@ class Claims {
 public:
   using Owner = const void *;
 
-  // False: another owner has one of them.
+  // Outputs may have several owners, on one CRTC. False: one of them is used with another one.
   bool claimOutput(Owner owner, uint32_t connector, uint32_t crtc);
   // For use on that CRTC. False: another owner has it.
   bool claimPlane(Owner owner, uint32_t plane, uint32_t crtc);
@@ -32,10 +33,14 @@ private:
     Owner owner = nullptr;
     uint32_t crtc = 0;
   };
-  static bool take(std::map<uint32_t, Claim> &claims, uint32_t object, const Claim &claim);
+  struct OutputClaim {
+    Owner owner = nullptr;
+    uint32_t connector = 0, crtc = 0;
+  };
 
   mutable std::mutex mutex_;
-  std::map<uint32_t, Claim> crtcs_, connectors_, planes_; // by id
+  std::vector<OutputClaim> outputs_;
+  std::map<uint32_t, Claim> planes_; // by id
 };
 
 } // namespace gstzc

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <vector>
 
 #include <drm_fourcc.h>
@@ -86,7 +87,7 @@ Result<std::shared_ptr<KmsDevice>> LibdrmDevice::openPath(const std::string &pat
   if (is_new) {
     device.reset(new LibdrmDevice);
     device->path_ = path;
-    device->fd_ = UniqueFd(open(path.c_str(), O_RDWR | O_CLOEXEC));
+    device->fd_ = UniqueFd(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
     if (!device->fd_.isValid()) return openError(path, errno);
     if (auto ready = device->prepare(); !ready) return ready.error();
   }
@@ -227,7 +228,7 @@ int LibdrmDevice::commit(const AtomicRequest &request, uint32_t flags, UniqueFd 
   int32_t fence = -1;
   const bool wants_flip =
       flipped != nullptr && request.flip().property != 0 && (flags & DRM_MODE_ATOMIC_TEST_ONLY) == 0;
-  if (wants_flip)
+  if (wants_flip && request.event() == 0)
     a.settings.push_back({request.flip().object, request.flip().property, reinterpret_cast<uintptr_t>(&fence)});
   a.objects.clear();
   a.counts.clear();
@@ -253,14 +254,46 @@ int LibdrmDevice::commit(const AtomicRequest &request, uint32_t flags, UniqueFd 
   }
   drm_mode_atomic atomic = {};
   atomic.flags = flags;
+  if (wants_flip && request.event() != 0) {
+    atomic.flags |= DRM_MODE_PAGE_FLIP_EVENT;
+    atomic.user_data = request.event();
+  }
   atomic.count_objs = static_cast<uint32_t>(a.objects.size());
   atomic.objs_ptr = reinterpret_cast<uintptr_t>(a.objects.data());
   atomic.count_props_ptr = reinterpret_cast<uintptr_t>(a.counts.data());
   atomic.props_ptr = reinterpret_cast<uintptr_t>(a.properties.data());
   atomic.prop_values_ptr = reinterpret_cast<uintptr_t>(a.values.data());
   if (drmIoctl(fd(), DRM_IOCTL_MODE_ATOMIC, &atomic) != 0) return errno;
-  if (wants_flip) *flipped = UniqueFd(fence);
+  if (wants_flip && request.event() == 0) *flipped = UniqueFd(fence);
   return 0;
+}
+
+int LibdrmDevice::takeFlipEvents() {
+  if (shared_ || events_taken_.exchange(true)) return -1;
+  uint64_t monotonic = 0;
+  if (drmGetCap(fd_.get(), DRM_CAP_TIMESTAMP_MONOTONIC, &monotonic) == 0 && monotonic == 1) return fd_.get();
+  events_taken_ = false;
+  return -1;
+}
+
+std::optional<KmsDevice::FlipEvent> LibdrmDevice::readFlipEvents() {
+  alignas(drm_event_vblank) char buffer[256];
+  std::optional<FlipEvent> latest;
+  while (true) {
+    const ssize_t n = read(fd_.get(), buffer, sizeof buffer); // whole events only
+    if (n <= 0) return latest;
+    for (ssize_t at = 0; at + static_cast<ssize_t>(sizeof(drm_event)) <= n;) {
+      drm_event head;
+      std::memcpy(&head, buffer + at, sizeof head);
+      if (head.type == DRM_EVENT_FLIP_COMPLETE && at + static_cast<ssize_t>(sizeof(drm_event_vblank)) <= n) {
+        drm_event_vblank flip;
+        std::memcpy(&flip, buffer + at, sizeof flip);
+        latest = {flip.user_data, int64_t{flip.tv_sec} * 1'000'000'000 + int64_t{flip.tv_usec} * 1000};
+      }
+      at += std::max<ssize_t>(head.length, sizeof head);
+    }
+    if (n + static_cast<ssize_t>(sizeof(drm_event_crtc_sequence)) < static_cast<ssize_t>(sizeof buffer)) return latest;
+  }
 }
 
 int64_t LibdrmDevice::flipTime(int flipped) const {

@@ -2,6 +2,7 @@
 // A display device of the kernel.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -35,11 +36,14 @@ public:
   void closeHandle(uint32_t handle) override;
   int createBlob(const void *data, size_t size, uint32_t *id) override;
   void destroyBlob(uint32_t id) override;
-  // The flip is told by the commit's out-fence, whose signal is the flip event itself with the same time stamp: an
-  // event in the device's file would go to whoever reads that file first, and where the application gave us its
-  // descriptor that may be the application.
+  // Where the application gave us its descriptor, and for those who have not taken the events, the flip is told by the
+  // commit's out-fence, whose signal is the flip event itself with the same time stamp: an event would go to whoever
+  // reads the file first.
   int commit(const AtomicRequest &request, uint32_t flags, UniqueFd *flipped) override;
   int64_t flipTime(int flipped) const override;
+  int takeFlipEvents() override;
+  void giveFlipEvents() override { events_taken_ = false; }
+  std::optional<FlipEvent> readFlipEvents() override;
   // What memory that nobody has used yet gives. None from kernels before 6.0.
   int signalledFence() override;
   int createDumb(uint32_t width, uint32_t height, uint32_t bits, DumbMemory *memory) override;
@@ -62,6 +66,7 @@ private:
 
   UniqueFd fd_, memory_fd_;
   bool shared_ = false;
+  std::atomic<bool> events_taken_ = false;
   std::mutex users_mutex_;
   unsigned users_ = 0;
   bool became_master_ = false; // by us, not by the application before

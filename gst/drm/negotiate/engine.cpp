@@ -78,7 +78,8 @@ public:
     if (!onCrtc(plane, crtc_)) return refuse(RefusalReason::NotOnThisCrtc, "belongs to other CRTCs");
     if (auto bad = pairRefusal(plane, match); bad.refused) return bad;
     if (usedElsewhere(snapshot_, plane, crtc_))
-      return refuse(RefusalReason::InUse, "is in use on CRTC " + std::to_string(plane.crtc));
+      return refuse(RefusalReason::InUse, plane.claimed ? "shows the frames of another sink"
+                                                        : "is in use on CRTC " + std::to_string(plane.crtc));
     if (need_.memory_planes != 0 && need_.memory_planes != memory_planes_ && memoryPlanesKnown(need_.format.modifier))
       return refuse(RefusalReason::MemoryPlanes, "takes " + pair() + " in " + std::to_string(memory_planes_) +
                                                      " memory planes, and the buffers have " +

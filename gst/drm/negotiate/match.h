@@ -16,7 +16,7 @@ inline bool onCrtc(const KmsPlane &plane, size_t crtc) {
   return crtc < 32 && ((plane.possible_crtcs >> crtc) & 1) != 0;
 }
 inline bool usedElsewhere(const KmsSnapshot &snapshot, const KmsPlane &plane, size_t crtc) {
-  return plane.crtc != 0 && plane.crtc != snapshot.crtcs[crtc].id;
+  return plane.claimed || (plane.crtc != 0 && plane.crtc != snapshot.crtcs[crtc].id);
 }
 
 // Cursors that are one in name only: planes of that type with video formats.

@@ -53,7 +53,8 @@ struct Kernel {
 class Port : public CommitPort {
 public:
   explicit Port(Kernel &kernel) : kernel_(kernel) {}
-  int commit(const ScreenState &state, int in_fence, UniqueFd *flipped) override {
+  int commit(const ScreenState &state, UniqueFd *flipped) override {
+    const int in_fence = state.planes.empty() ? -1 : state.planes[0].in_fence;
     const std::lock_guard lock(kernel_.mutex);
     ++kernel_.attempts;
     int rc = in_fence >= 0 ? kernel_.refuses_in_fence : 0;
@@ -76,7 +77,7 @@ public:
     return rc;
   }
   int64_t flipTime(int) override { return kernel_.flip_time; }
-  bool takesInFence(const ScreenState &) const override { return kernel_.takes_in_fence; }
+  bool takesInFence(size_t) const override { return kernel_.takes_in_fence; }
   int signalledFence() const override { return kernel_.signalled.get(); }
   bool regain() override {
     const std::lock_guard lock(kernel_.mutex);

@@ -295,6 +295,102 @@ TEST_F(DisplayTest, TwoOnOneDevice) {
   EXPECT_TRUE(failures_.empty());
 }
 
+// The first one sets the mode; who goes takes its own plane off the screen; the last one puts the screen back.
+TEST_F(DisplayTest, TwoOnOneOutput) {
+  options_.mode = ModeRequest{800, 600, 60};
+  open(desk());
+  frames(kXr24);
+  ASSERT_TRUE(show(kXr24));
+  drained();
+  options_.mode.reset();
+  options_.open.connector = "HDMI-A-1";
+  auto other = openAgain();
+  ASSERT_TRUE(other);
+  FrameNeed need;
+  need.format = kNv12;
+  need.width = 640;
+  need.height = 480;
+  ASSERT_TRUE(other->setFrames(need, {}));
+  ASSERT_TRUE(show(*other, kNv12));
+  ASSERT_TRUE(other->drain());
+  EXPECT_EQ(planeValue(50, "CRTC_ID"), 40u);
+  EXPECT_EQ(planeValue(51, "CRTC_ID"), 40u) << other->configuration();
+  EXPECT_NE(other->configuration().find("800x600"), std::string::npos)
+      << "of the mode that was set: " << other->configuration();
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(show(kXr24));
+    ASSERT_TRUE(show(*other, kNv12));
+  }
+  drained();
+  ASSERT_TRUE(other->drain());
+  EXPECT_EQ(display_->counters().commit.shown, 4u);
+  EXPECT_EQ(other->counters().commit.shown, 4u);
+  EXPECT_EQ(device_->snapshot()->crtcs[0].mode->hdisplay, 800);
+
+  // another size, another plan: not another mode
+  need.width = 1024;
+  need.height = 768;
+  ASSERT_TRUE(display_->setFrames({.format = kXr24, .width = 640, .height = 480}, {}));
+  ASSERT_TRUE(show(kXr24));
+  drained();
+  EXPECT_EQ(device_->snapshot()->crtcs[0].mode->hdisplay, 800);
+  EXPECT_EQ(planeValue(51, "CRTC_ID"), 40u) << "the new plan leaves the other's plane alone";
+
+  ASSERT_TRUE(display_->close()); // who was first
+  EXPECT_EQ(planeValue(50, "CRTC_ID"), 0u) << "its plane is off";
+  EXPECT_EQ(planeValue(51, "CRTC_ID"), 40u) << "the other's is not";
+  EXPECT_TRUE(device_->snapshot()->crtcs[0].active);
+  EXPECT_EQ(device_->counters().shown_removed, 0u);
+  ASSERT_TRUE(show(*other, kNv12));
+  ASSERT_TRUE(other->drain());
+
+  auto third = openAgain(); // in the place of the first
+  ASSERT_TRUE(third);
+  ASSERT_TRUE(third->setFrames({.format = kXr24, .width = 640, .height = 480}, {}));
+  ASSERT_TRUE(show(*third, kXr24));
+  ASSERT_TRUE(third->drain());
+  EXPECT_EQ(planeValue(50, "CRTC_ID"), 40u) << third->configuration();
+  ASSERT_TRUE(third->close());
+
+  ASSERT_TRUE(other->close());
+  EXPECT_FALSE(device_->snapshot()->crtcs[0].active) << "as it was before the first";
+  EXPECT_EQ(planeValue(51, "CRTC_ID"), 0u);
+  other.reset();
+  third.reset();
+  display_.reset();
+  const auto counters = device_->counters();
+  EXPECT_EQ(counters.live_framebuffers, 0u);
+  EXPECT_EQ(counters.live_blobs, 0u);
+  EXPECT_EQ(counters.shown_removed, 0u);
+  EXPECT_TRUE(failures_.empty());
+}
+
+TEST_F(DisplayTest, TwoOnOneOutputWithoutAPlaneForTheSecond) {
+  KmsSnapshot s = desk();
+  s.planes.resize(1);
+  open(s);
+  frames(kXr24);
+  ASSERT_TRUE(show(kXr24));
+  drained();
+  auto other = openAgain();
+  ASSERT_TRUE(other);
+  FrameNeed need;
+  need.format = kXr24;
+  need.width = 640;
+  need.height = 480;
+  Status taken = other->setFrames(need, {});
+  if (taken) {
+    auto shown = show(*other, kXr24);
+    taken = shown ? Status(Nothing{}) : Status(shown.error());
+  }
+  ASSERT_FALSE(taken);
+  EXPECT_NE(taken.error().what.find("another sink"), std::string::npos) << taken.error().message();
+  ASSERT_TRUE(other->close());
+  EXPECT_EQ(planeValue(50, "CRTC_ID"), 40u);
+  ASSERT_TRUE(show(kXr24));
+  drained();
+}
+
 // A connector that can be told of HDR, with or without a screen that knows PQ.
 KmsSnapshot hdrDesk(bool pq) {
   KmsSnapshot s = desk();

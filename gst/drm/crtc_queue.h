@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// What is committed on one CRTC, by however many sinks: one commit at a time, with the next frame of each that has one.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "gst/drm/commit_port.h"
+#include "gst/drm/frame_queue.h"
+
+namespace gstzc {
+
+struct CommitLimits {
+  std::chrono::milliseconds flip{5000};  // from a commit to its flip
+  std::chrono::milliseconds busy{10000}; // how long the kernel may go on saying EBUSY to one frame
+  std::chrono::milliseconds retry{2};    // between attempts while it does
+  size_t queue = 3;                      // frames that wait in user space, at least 1
+  // While another process has the display (EACCES) frames are dropped, and it is asked for again this often; 0: an
+  // error instead.
+  std::chrono::milliseconds regain{0};
+};
+
+// Called without locks, on the queue's thread or on one that submits.
+struct CommitEvents {
+  // `flip_ns`: CLOCK_MONOTONIC, never before the commit
+  std::function<void(const DisplayFrame &, uint64_t flip_ns)> flipped;
+  std::function<void(const Error &)> failed; // once; afterwards every submit() fails
+  // A frame's fences ended badly and it is dropped or shown nevertheless; after Fail comes `failed`.
+  std::function<void(const DisplayFrame &, const FenceVerdict &)> bad_fence;
+  std::function<void(const std::string &)> note; // something the user may want to know once
+};
+
+// A thread and a lock for all. Sinks come and go through Committer.
+class CrtcQueue {
+public:
+  CrtcQueue(std::unique_ptr<CommitPort> port, CommitLimits limits); // `limits`: but for `queue`
+  ~CrtcQueue();
+  CrtcQueue(const CrtcQueue &) = delete;
+  CrtcQueue &operator=(const CrtcQueue &) = delete;
+
+private:
+  friend class Committer;
+  using Clock = FrameQueue::Clock;
+  using Gone = FrameQueue::Gone;
+  using Lock = std::unique_lock<std::mutex>;
+
+  // What the queue has of one sink; all under its lock.
+  struct Lane {
+    Lane(size_t most, CommitEvents told) : waiting(most, counters), events(std::move(told)) {}
+    CommitCounters counters;
+    FrameQueue waiting;
+    const CommitEvents events;
+    std::shared_ptr<DisplayFrame> shown, in_flight;
+    std::optional<ScreenState> whole; // what the last modeset said besides the frame
+    bool suspended = false, interrupted = false, stopped = false;
+    unsigned in_hand = 0; // threads that have frames in hand that were waiting
+    bool flushed = false; // while one had
+    std::optional<Error> failed;
+    uint64_t last_flip_ns = 0;
+    Gone spare; // always empty: memory for what is dropped
+  };
+  struct Taken {
+    Lane *lane = nullptr;
+    WaitingFrame waiting;
+  };
+
+  void run();
+  void sleep(Lock &lock);
+  bool settle(Lock &lock, Lane &lane);
+  void commit(Lock &lock);
+  void take();
+  const ScreenState &stateOfTaken();
+  void accepted(UniqueFd flip, Clock::time_point at, bool fenced);
+  void refused(Lock &lock, int rc, bool hopeless);
+  void finishFlip(Lock &lock);
+  bool awaitFlip();
+  void loseMaster(Lock &lock);
+  void regainMaster(Lock &lock);
+  void fail(Lock &lock, Lane &lane, const Error &error);
+  void failAll(Lock &lock, const Error &error);
+  void note(Lock &lock, const std::string &text);
+  void wake();
+
+  // With the lock held.
+  bool isSuspended(const Lane &lane) const { return lane.suspended || lost_; }
+  bool isNext(const Lane &lane) const;
+  bool mayCommit() const; // but for the time of the next attempt
+  bool someoneLooks() const;
+  Clock::time_point nextLook() const;
+  int inFence(const WaitingFrame &waiting) const;
+
+  const std::unique_ptr<CommitPort> port_;
+  const CommitLimits limits_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Lane *> lanes_;
+  std::vector<Lane *> flight_;     // whose frames are in flight
+  bool in_flight_ = false;         // also where their sinks have gone
+  bool lost_ = false;              // another process is master
+  bool restore_due_ = false;       // the next commit has to say everything
+  bool refuses_fences_ = false;    // the driver does not take IN_FENCE_FD
+  bool apart_ = false;             // the kernel does not take what the sinks want at once: by turns
+  unsigned hands_ = 0, calls_ = 0; // threads that have frames in hand; that call a sink's events
+  UniqueFd flip_;
+  std::optional<int64_t> flip_time_; // of the last event
+  Clock::time_point committed_at_, flip_deadline_, retry_at_;
+  std::optional<Clock::time_point> busy_since_;
+  bool stopping_ = false;
+  std::optional<Error> broken_; // could not be set up
+
+  std::vector<Taken> taken_; // of whoever commits
+  std::vector<const ScreenState *> next_, rest_;
+  ScreenState merged_;
+
+  bool sleeping_ = false; // the thread looks at everything anew before it does so again
+  bool idle_ = false;     // it has slept without anything to do
+  Clock::time_point sleeps_until_;
+  bool flipped_ = false;     // what is in flight
+  uint64_t flip_serial_ = 1; // of what is in flight, in the epoll set
+  UniqueFd wake_, epoll_;
+  bool events_ = false; // flips are told by the port's events
+  std::vector<std::shared_ptr<DisplayFrame>> replaced_;
+  std::thread thread_;
+};
+
+} // namespace gstzc
