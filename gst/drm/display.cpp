@@ -229,19 +229,27 @@ void Display::setLook(const DisplayLook &look) {
   wanted_look_ = look;
 }
 
-// A plan is for a look, a crop and a number of memory planes.
+// A plan is for a look, a size, a crop and a number of memory planes.
 void Display::refreshLook(const DisplayFrameRequest &request) {
   DisplayLook look;
   {
     const std::lock_guard lock(look_mutex_);
     look = wanted_look_;
   }
-  if (plan_ && look == look_ && request.crop == need_.crop && request.source.key.n_planes == need_.memory_planes)
+  const ImportKey &key = request.source.key;
+  const auto width = static_cast<int>(key.width), height = static_cast<int>(key.height);
+  if (plan_ && look == look_ && request.crop == need_.crop && key.n_planes == need_.memory_planes &&
+      width == need_.width && height == need_.height && request.overlay_x == overlay_x_ &&
+      request.overlay_y == overlay_y_)
     return;
   look_ = look;
   need_.rotation = look.rotation;
+  need_.width = width; // the caps may be those of the crop
+  need_.height = height;
   need_.crop = request.crop;
-  need_.memory_planes = request.source.key.n_planes;
+  need_.memory_planes = key.n_planes;
+  overlay_x_ = request.overlay_x;
+  overlay_y_ = request.overlay_y;
   plan_.reset();
 }
 
@@ -256,9 +264,12 @@ Result<std::shared_ptr<Framebuffer>> Display::import(const FramebufferImporter::
 Status Display::chooseOverlay(const std::shared_ptr<Framebuffer> &fb) {
   plan_->overlay_tried = true;
   const Rect &target = plan_->place.target;
+  Placement place = plan_->place;
+  place.source.x -= overlay_x_;
+  place.source.y -= overlay_y_;
   // on screen, committed, in the queue
   overlay_ = std::make_unique<OverlayPictures>(
-      OverlayMapping(plan_->place, plan_->rotation), options_.max_in_flight + 2,
+      OverlayMapping(place, plan_->rotation), options_.max_in_flight + 2,
       [device = device_, modifiers = snapshot_.addfb2_modifiers, target] {
         return OverlayMemory::create(device, modifiers, target.width, target.height);
       },

@@ -68,6 +68,7 @@ struct DisplayFrameRequest {
   FramebufferImporter::Source source;
   const OverlayScene *overlay = nullptr;     // borrowed until show() returns; null: nothing
   std::shared_ptr<const OverlayStyle> style; // never null where there is a scene
+  int overlay_x = 0, overlay_y = 0;          // where in the frame the overlay counts from
   std::optional<Rect> crop;                  // the part of the frame to show; nothing: all
   std::shared_ptr<void> keep;
   uint64_t pts = 0;
@@ -219,6 +220,7 @@ private:
   std::shared_ptr<CrtcShare> share_; // null: not joined, or left
   bool screen_remembered_ = false;   // what was on it before
   FrameNeed need_;
+  int overlay_x_ = 0, overlay_y_ = 0; // of the plan, as DisplayFrameRequest has them
   ColorChoice color_;
   DisplayLook look_; // of the plan
   mutable std::mutex offered_mutex_;

@@ -33,18 +33,15 @@
 #include <gst/video/video.h>
 
 #include "gst/drm/display.h"
+#include "gst/drm/element/allocation.h"
+#include "gst/drm/element/frame_copier.h"
+#include "gst/drm/element/frame_request.h"
 #include "gst/drm/element/negotiation.h"
 #include "gst/drm/element/orientation.h"
-#include "gst/drm/gstzcdumbpool.h"
-#include "gst/drm/recycling.h"
 #include "gst/drm/overlay/overlay_properties.h"
 #include "gst/drm/overlay/scene_from_buffer.h"
-#include "gst/zerocopy/core/format_traits.h"
-#include "gst/zerocopy/frame_copy.h"
+#include "gst/drm/recycling.h"
 #include "gst/zerocopy/frame_layout.h"
-#include "gst/zerocopy/gstzcfencemeta.h"
-#include "gst/zerocopy/gstzcmemoryneed.h"
-#include "gst/zerocopy/memory_tracking.h"
 
 GST_DEBUG_CATEGORY_STATIC(gst_drm_modifier_sink_debug);
 #define GST_CAT_DEFAULT gst_drm_modifier_sink_debug
@@ -53,9 +50,6 @@ namespace {
 
 using namespace gstzc;
 
-// On screen, waiting for its flip, newest. More where fences are pending: producers that attach some have pools that
-// grow, or wait.
-constexpr guint kBuffersHeld = 3;
 constexpr guint kMaxInFlight = 3;
 
 struct Stats {
@@ -102,73 +96,10 @@ struct SinkState {
   FrameCaps caps;
   FrameNeed need;
   bool have_caps = false;
-  GstBufferPool *copy_pool = nullptr;
+  SinkAllocation allocation;
+  FrameCopier copier;
   GstBuffer *prerolled = nullptr;
 };
-
-// Takes the reference.
-std::shared_ptr<void> keepBuffer(SinkState &state, GstBuffer *buffer) {
-  return {buffer, [](void *b) { gst_buffer_unref(static_cast<GstBuffer *>(b)); },
-          RecyclingAllocator<GstBuffer *>(state.keepers)};
-}
-
-ColorChoice colorOf(const FrameCaps &frame, const GstCaps *caps) {
-  const GstVideoInfo &info = frame.info;
-  ColorChoice color;
-  color.hdr = hdrMetadataOf(info, caps);
-  color.bt2020 = info.colorimetry.primaries == GST_VIDEO_COLOR_PRIMARIES_BT2020;
-  if (!formatTraits(frame.fourcc).yuv) return color;
-  const GstVideoColorimetry &c = info.colorimetry;
-  switch (c.matrix) {
-  case GST_VIDEO_COLOR_MATRIX_BT601:
-  case GST_VIDEO_COLOR_MATRIX_FCC: color.encoding = "ITU-R BT.601 YCbCr"; break;
-  case GST_VIDEO_COLOR_MATRIX_BT2020: color.encoding = "ITU-R BT.2020 YCbCr"; break;
-  case GST_VIDEO_COLOR_MATRIX_BT709: color.encoding = "ITU-R BT.709 YCbCr"; break;
-  default: // unsaid: what video of this size usually is
-    color.encoding = GST_VIDEO_INFO_HEIGHT(&info) > 576 ? "ITU-R BT.709 YCbCr" : "ITU-R BT.601 YCbCr";
-  }
-  color.range = c.range == GST_VIDEO_COLOR_RANGE_0_255 ? "YCbCr full range" : "YCbCr limited range";
-  return color;
-}
-
-// What the crop metadata leaves of the frame; nothing: all of it.
-std::optional<Rect> cropOf(GstBuffer *buffer, const FrameCaps &caps) {
-  const GstVideoCropMeta *meta = gst_buffer_get_video_crop_meta(buffer);
-  if (meta == nullptr) return std::nullopt;
-  Rect crop{static_cast<int>(std::min<guint>(meta->x, kMaxFrameSide)),
-            static_cast<int>(std::min<guint>(meta->y, kMaxFrameSide)),
-            static_cast<int>(std::min<guint>(meta->width, kMaxFrameSide)),
-            static_cast<int>(std::min<guint>(meta->height, kMaxFrameSide))};
-  crop.width = std::min(crop.width, caps.width() - crop.x);
-  crop.height = std::min(crop.height, caps.height() - crop.y);
-  if (crop.width <= 0 || crop.height <= 0 || crop == Rect{0, 0, caps.width(), caps.height()}) return std::nullopt;
-  return crop;
-}
-
-Result<FramebufferImporter::Source> importSource(GstBuffer *buffer, const FrameLayout &layout, uint64_t modifier) {
-  FramebufferImporter::Source source;
-  if (layout.n_planes > kMaxFramebufferPlanes)
-    return Error{"a frame of " + std::to_string(layout.n_planes) + " planes", 0, "A framebuffer has 4 at most"};
-  source.key.n_planes = layout.n_planes;
-  source.key.fourcc = layout.caps.fourcc;
-  source.key.modifier = modifier;
-  source.key.width = static_cast<uint32_t>(layout.caps.width());
-  source.key.height = static_cast<uint32_t>(layout.caps.height());
-  const FormatTraits traits = formatTraits(layout.caps.fourcc);
-  source.subsampled = traits.hsub > 1 || traits.vsub > 1;
-  for (guint p = 0; p < layout.n_planes; ++p) {
-    const PlaneLayout &plane = layout.planes[p];
-    if (plane.offset > UINT32_MAX)
-      return Error{"plane " + std::to_string(p) + " lies " + std::to_string(plane.offset) + " bytes into its dma-buf",
-                   0, "A framebuffer's planes begin within the first 4 GiB"};
-    trackMemory(gst_buffer_peek_memory(buffer, plane.memory), plane.buffer);
-    source.key.buffers[p] = plane.buffer;
-    source.key.offsets[p] = plane.offset;
-    source.key.pitches[p] = static_cast<uint32_t>(plane.stride);
-    source.fds[p] = plane.fd;
-  }
-  return source;
-}
 
 } // namespace
 
@@ -341,12 +272,6 @@ static gboolean open_display(GstDrmModifierSink *self) {
   return TRUE;
 }
 
-static void drop_pool(SinkState *state) {
-  if (state->copy_pool == nullptr) return;
-  gst_buffer_pool_set_active(state->copy_pool, FALSE);
-  gst_clear_object(&state->copy_pool);
-}
-
 static void close_display(GstDrmModifierSink *self) {
   SinkState *state = self->state;
   gst_clear_buffer(&state->prerolled);
@@ -362,7 +287,8 @@ static void close_display(GstDrmModifierSink *self) {
     if (auto closed = display->close(); !closed)
       GST_ELEMENT_WARNING(self, RESOURCE, SETTINGS, ("%s", closed.error().message().c_str()), (nullptr));
   }
-  drop_pool(state);
+  state->copier.drop();
+  state->allocation.close();
   state->negotiation.close();
   state->scene.clear();
   state->have_caps = false;
@@ -446,16 +372,13 @@ static gboolean gst_drm_modifier_sink_set_caps(GstBaseSink *sink, GstCaps *caps)
   state->need = need;
   state->have_caps = true;
   state->negotiation.capsCame();
-  drop_pool(state);
+  state->copier.drop();
   return TRUE;
 }
 
 static gboolean gst_drm_modifier_sink_propose_allocation(GstBaseSink *sink, GstQuery *query) {
   GstDrmModifierSink *self = SELF(sink);
   SinkState *state = self->state;
-  GstCaps *caps = nullptr;
-  gboolean need_pool = FALSE;
-  gst_query_parse_allocation(query, &caps, &need_pool);
   std::shared_ptr<KmsDevice> device;
   bool overlays = false;
   {
@@ -465,76 +388,10 @@ static gboolean gst_drm_modifier_sink_propose_allocation(GstBaseSink *sink, GstQ
       overlays = state->display->overlayPossible();
     }
   }
-  if (caps == nullptr || !device) return FALSE;
-  auto parsed = parseFrameCaps(caps);
-  if (!parsed) return FALSE;
-
-  // any stride and offset, parts of frames, and fences are waited for
-  for (const GType api : {GST_VIDEO_META_API_TYPE, GST_VIDEO_CROP_META_API_TYPE, GST_ZC_FENCE_META_API_TYPE})
-    gst_query_add_allocation_meta(query, api, nullptr);
-  if (overlays) gst_query_add_allocation_meta(query, GST_VIDEO_OVERLAY_COMPOSITION_META_API_TYPE, nullptr);
-  // A producer of dma-bufs has better memory than ours (cached, of its own device) unless we may be unable to import
-  // it.
-  bool keeps_its_own = false;
-  if (parsed->memory == MemoryKind::DmaBuf) {
-    const ForeignMemory foreign = device->foreignMemory();
-    keeps_its_own = foreign == ForeignMemory::Any;
-    gst_query_add_zc_memory_need(
-        query, foreign == ForeignMemory::Contiguous ? GST_ZC_MEMORY_NEED_CONTIGUOUS : GST_ZC_MEMORY_NEED_ANY,
-        (device->path() + " (" + device->driver() + ")").c_str());
-  }
-  auto size = static_cast<guint>(GST_VIDEO_INFO_SIZE(&parsed->info));
-  GstBufferPool *pool = nullptr;
-  if (need_pool && parsed->linear() && size > 0 && !keeps_its_own) {
-    // not configured: whether it can deal with GstVideoMeta is the user's to say
-    if (auto bytes = dumbFrameSize(device, parsed->info)) {
-      size = *bytes;
-      pool = newDumbPool(device);
-    } else {
-      GST_INFO_OBJECT(self, "no pool is offered: %s", bytes.error().message().c_str());
-    }
-  }
-  gst_query_add_allocation_pool(query, pool, size, kBuffersHeld, 0);
-  gst_clear_object(&pool);
+  if (!device) return FALSE;
+  const std::string note = state->allocation.answer(query, device, overlays);
+  if (!note.empty()) GST_ELEMENT_INFO(self, RESOURCE, SETTINGS, ("%s", note.c_str()), (nullptr));
   return TRUE;
-}
-
-// A buffer of the display's own memory with the frame's pixels; counted.
-static Result<GstBuffer *> copy_frame(GstDrmModifierSink *self, GstBuffer *buffer) {
-  SinkState *state = self->state;
-  if (!state->caps.linear())
-    return Error{"a copy of a frame with layout " + toString({state->caps.fourcc, state->caps.modifier}), 0,
-                 "The CPU does not know such layouts: let upstream convert to a linear one"};
-  if (GST_VIDEO_INFO_SIZE(&state->caps.info) == 0)
-    return Error{"a copy of a frame whose format GStreamer does not know", 0, "Give the display memory it can import"};
-  GstCaps *caps = gst_video_info_to_caps(&state->caps.info);
-  auto copy_caps = parseFrameCaps(caps);
-  if (copy_caps && state->copy_pool == nullptr) {
-    GstBufferPool *pool = newDumbPool(state->display->device());
-    GstStructure *config = gst_buffer_pool_get_config(pool);
-    gst_buffer_pool_config_set_params(config, caps, static_cast<guint>(GST_VIDEO_INFO_SIZE(&state->caps.info)),
-                                      kBuffersHeld, 0);
-    gst_buffer_pool_config_add_option(config, GST_BUFFER_POOL_OPTION_VIDEO_META);
-    if (gst_buffer_pool_set_config(pool, config) && gst_buffer_pool_set_active(pool, TRUE))
-      state->copy_pool = pool;
-    else
-      gst_object_unref(pool);
-  }
-  gst_caps_unref(caps);
-  if (!copy_caps) return copy_caps.error();
-  GstBuffer *copy = nullptr;
-  if (state->copy_pool == nullptr || gst_buffer_pool_acquire_buffer(state->copy_pool, &copy, nullptr) != GST_FLOW_OK)
-    return Error{"memory of the display for a copy of the frame", ENOMEM, "Look for messages of its driver in dmesg"};
-  auto bytes = copyFrame(copy, *copy_caps, buffer, state->caps, [state] { return state->interrupted.load(); });
-  if (!bytes) {
-    gst_buffer_unref(copy);
-    return bytes.error();
-  }
-  gst_buffer_copy_into(copy, buffer, GST_BUFFER_COPY_TIMESTAMPS, 0, static_cast<gsize>(-1));
-  const std::lock_guard lock(state->mutex);
-  ++state->stats.copies;
-  state->stats.bytes_copied += *bytes;
-  return copy;
 }
 
 enum class Producer { Done, GivenUp, Interrupted };
@@ -582,17 +439,20 @@ static Result<Committer::Submitted> show_buffer(GstDrmModifierSink *self, GstBuf
     sceneFromBuffer(buffer, state->caps.width(), state->caps.height(), state->scene);
     request.overlay = &state->scene;
   }
-  request.crop = cropOf(buffer, state->caps);
+  const Picture picture = pictureOf(buffer, state->caps);
+  request.crop = picture.crop;
+  request.overlay_x = picture.x;
+  request.overlay_y = picture.y;
   request.pts = GST_BUFFER_PTS(buffer);
   request.wait = gst_base_sink_get_sync(GST_BASE_SINK(self));
 
-  auto layout = frameLayout(buffer, state->caps);
+  auto layout = frameLayout(buffer, picture.caps);
   if (!layout) return layout.error();
   if (layout->allDmaBuf()) {
     auto source = importSource(buffer, *layout, state->need.format.modifier);
     if (!source) return source.error();
     request.source = *source;
-    request.keep = keepBuffer(*state, gst_buffer_ref(buffer));
+    request.keep = keepBuffer(state->keepers, gst_buffer_ref(buffer));
     auto imported = state->display->import(request.source);
     if (imported) {
       request.fences = frameFences(buffer, Access::Read);
@@ -609,19 +469,19 @@ static Result<Committer::Submitted> show_buffer(GstDrmModifierSink *self, GstBuf
   if (!ready) return ready.error();
   if (*ready == Producer::Interrupted) return Committer::Submitted::Interrupted;
   if (*ready == Producer::GivenUp) return Committer::Submitted::Accepted;
-  auto copy = copy_frame(self, buffer);
+  auto copy =
+      state->copier.copy(buffer, picture.caps, state->display->device(), [state] { return state->interrupted.load(); });
   if (!copy && copy.error().code == ECANCELED && state->interrupted) return Committer::Submitted::Interrupted;
   if (!copy) return copy.error();
-  request.keep = keepBuffer(*state, *copy);
-  auto caps = state->caps;
-  caps.memory = MemoryKind::System;
-  auto copy_layout = frameLayout(*copy, caps);
-  if (!copy_layout) return copy_layout.error();
-  auto source = importSource(*copy, *copy_layout, DRM_FORMAT_MOD_LINEAR);
-  if (!source) return source.error();
-  auto imported = state->display->import(*source);
+  {
+    const std::lock_guard lock(state->mutex);
+    ++state->stats.copies;
+    state->stats.bytes_copied += copy->bytes;
+  }
+  request.source = copy->source;
+  request.keep = copy->keep;
+  auto imported = state->display->import(request.source);
   if (!imported) return imported.error();
-  request.source = *source;
   return state->display->show(std::move(*imported), std::move(request));
 }
 

@@ -61,6 +61,10 @@ public:
   // also where no such buffer is to be had; Any where there is no udmabuf to make a scattered one with.
   virtual ForeignMemory foreignMemory() const = 0;
 
+  // The device's node as an open file of its own, which is not master, for a library that makes memory with it: its
+  // handles are nobody else's. Not valid: it cannot be opened again (errno).
+  virtual UniqueFd openAgain() const = 0;
+
   virtual int addFramebuffer(const FramebufferRequest &request, uint32_t *id) = 0;
   virtual void removeFramebuffer(uint32_t id) = 0;
 

@@ -24,6 +24,7 @@
 #include "gst/zerocopy/frame_layout.h"
 #include "gst/zerocopy/gstzcallocator.h"
 #include "gst/zerocopy/held_buffers.h"
+#include "gst/zerocopy/stride_align.h"
 
 GST_DEBUG_CATEGORY_STATIC(gst_zc_pool_debug);
 #define GST_CAT_DEFAULT gst_zc_pool_debug
@@ -69,25 +70,6 @@ GQuark pending_quark() {
 }
 
 void free_pending(gpointer pending) { delete static_cast<Pending *>(pending); }
-
-bool is_power_of_two(guint n) { return n != 0 && (n & (n - 1)) == 0; }
-
-// Stride masks for `align` bytes in the first plane. Planes whose rows are shorter (the chroma of I420) get a
-// proportionally smaller mask: the same one would double the stride of the luma.
-void stride_masks(const GstVideoInfo *info, guint align, guint masks[GST_VIDEO_MAX_PLANES]) {
-  const GstVideoFormatInfo *format = info->finfo;
-  const gint first = std::max(GST_VIDEO_FORMAT_INFO_PSTRIDE(format, 0), 1);
-  for (guint p = 0; p < GST_VIDEO_MAX_PLANES; ++p) {
-    guint bytes = align;
-    for (guint c = 0; c < GST_VIDEO_FORMAT_INFO_N_COMPONENTS(format); ++c) {
-      if (GST_VIDEO_FORMAT_INFO_PLANE(format, c) != p || GST_VIDEO_FORMAT_INFO_PSTRIDE(format, c) == 0) continue;
-      bytes = align * GST_VIDEO_FORMAT_INFO_PSTRIDE(format, c) >> GST_VIDEO_FORMAT_INFO_W_SUB(format, c);
-      bytes = std::clamp(bytes / first, 1u, align);
-      break;
-    }
-    masks[p] = is_power_of_two(bytes) ? bytes - 1 : align - 1;
-  }
-}
 
 // A user's allocator is taken if it makes dma-bufs; elements that know nothing of them pass their default one, or none.
 bool usable(GstAllocator *allocator) {
@@ -172,7 +154,7 @@ static gboolean gst_zc_pool_set_config(GstBufferPool *pool, GstStructure *config
     merge_alignment(&alignment, &self->priv->least);
     GstVideoAlignment own;
     gst_video_alignment_reset(&own);
-    stride_masks(&info, self->priv->stride_align, own.stride_align);
+    gstzc::strideMasks(info, self->priv->stride_align, own.stride_align);
     merge_alignment(&alignment, &own);
     if (!padding_possible(&alignment) || !gst_video_info_align(&info, &alignment))
       return refuse(self, "an alignment that cannot be met", caps);
@@ -320,7 +302,7 @@ static void gst_zc_pool_init(GstZcPool *self) {
 GstBufferPool *gst_zc_pool_new(GstAllocator *allocator, guint stride_align) {
   g_return_val_if_fail(GST_IS_DMABUF_ALLOCATOR(allocator), nullptr);
   g_return_val_if_fail(!GST_OBJECT_FLAG_IS_SET(allocator, GST_ALLOCATOR_FLAG_CUSTOM_ALLOC), nullptr);
-  g_return_val_if_fail(stride_align == 0 || is_power_of_two(stride_align), nullptr);
+  g_return_val_if_fail(stride_align == 0 || gstzc::isPowerOfTwo(stride_align), nullptr);
   auto *self = static_cast<GstZcPool *>(g_object_new(GST_TYPE_ZC_POOL, nullptr));
   gst_object_ref_sink(self);
   self->priv->own_allocator = GST_ALLOCATOR_CAST(gst_object_ref(allocator));

@@ -61,6 +61,13 @@ std::vector<std::weak_ptr<LibdrmDevice>> &registry() {
   return devices;
 }
 
+// The first file of a device without a master becomes it.
+UniqueFd openWithoutMaster(const std::string &path) {
+  UniqueFd fd(open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (fd.isValid() && drmIsMaster(fd.get())) drmDropMaster(fd.get());
+  return fd;
+}
+
 // Without the system call (a kernel built without it, a sandbox) no two are the same.
 bool sameOpenFile(int a, int b) { return syscall(SYS_kcmp, getpid(), getpid(), KCMP_FILE, a, b) == 0; }
 
@@ -113,9 +120,7 @@ Result<std::shared_ptr<KmsDevice>> LibdrmDevice::fromFd(int fd) {
   }
   if (auto entered = device->enter(); !entered) return entered.error();
   if (is_new) {
-    device->memory_fd_ = UniqueFd(open(device->path_.c_str(), O_RDWR | O_CLOEXEC));
-    // the first file of a device without a master becomes it: not wanted for this one
-    if (device->memory_fd_.isValid() && drmIsMaster(device->memory_fd_.get())) drmDropMaster(device->memory_fd_.get());
+    device->memory_fd_ = openWithoutMaster(device->path_);
     registry().push_back(device);
   }
   return std::shared_ptr<KmsDevice>(std::move(device));
@@ -185,6 +190,8 @@ ForeignMemory LibdrmDevice::foreignMemory() const {
   });
   return foreign_;
 }
+
+UniqueFd LibdrmDevice::openAgain() const { return openWithoutMaster(path_); }
 
 Result<KmsSnapshot> LibdrmDevice::snapshot(Outputs outputs) const {
   return readSnapshot(fd(), path_, driver_, outputs);

@@ -29,6 +29,7 @@ public:
 
   Result<KmsSnapshot> snapshot(Outputs outputs) const override;
   ForeignMemory foreignMemory() const override;
+  UniqueFd openAgain() const override;
   int addFramebuffer(const FramebufferRequest &request, uint32_t *id) override;
   void removeFramebuffer(uint32_t id) override;
   int importHandle(int dmabuf, uint32_t *handle) override;

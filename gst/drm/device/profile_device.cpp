@@ -9,6 +9,7 @@
 #include <drm_fourcc.h>
 #include <fcntl.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/timerfd.h>
 #include <xf86drm.h>
 
@@ -101,6 +102,8 @@ Result<KmsSnapshot> ProfileDevice::snapshot(Outputs) const {
 ForeignMemory ProfileDevice::foreignMemory() const {
   return profile_.quirks.no_foreign_memory ? ForeignMemory::None : ForeignMemory::Any;
 }
+
+UniqueFd ProfileDevice::openAgain() const { return UniqueFd(memfd_create("profile-node", MFD_CLOEXEC)); }
 
 int ProfileDevice::addFramebuffer(const FramebufferRequest &request, uint32_t *id) {
   const std::lock_guard lock(mutex_);

@@ -37,6 +37,7 @@ public:
 
   Result<KmsSnapshot> snapshot(Outputs outputs = Outputs::Probe) const override;
   ForeignMemory foreignMemory() const override;
+  UniqueFd openAgain() const override; // a memfd: no library of real devices takes it
   int addFramebuffer(const FramebufferRequest &request, uint32_t *id) override;
   void removeFramebuffer(uint32_t id) override;
   int importHandle(int dmabuf, uint32_t *handle) override;

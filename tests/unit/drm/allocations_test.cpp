@@ -21,6 +21,7 @@ public:
   }
   Result<KmsSnapshot> snapshot(Outputs outputs) const override { return device_->snapshot(outputs); }
   ForeignMemory foreignMemory() const override { return device_->foreignMemory(); }
+  UniqueFd openAgain() const override { return device_->openAgain(); }
   int addFramebuffer(const FramebufferRequest &request, uint32_t *id) override {
     return device_->addFramebuffer(request, id);
   }

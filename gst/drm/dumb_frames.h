@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// A buffer pool of the display's own memory.
+// Linear frames in the display's own memory.
 #pragma once
 
 #include <memory>
 
-#include <gst/gst.h>
 #include <gst/video/video.h>
 
+#include "gst/drm/display_pool.h"
 #include "gst/drm/kms_device.h"
-#include "gst/zerocopy/core/result.h"
 
 namespace gstzc {
 
@@ -30,12 +29,12 @@ bool applyPitch(GstVideoInfo &info, uint32_t pitch, uint64_t size);
 // A frame laid out like `a` is one of `b`: same planes, offsets and strides.
 bool sameLayout(const GstVideoInfo &a, const GstVideoInfo &b);
 
-// Buffers with one dma-buf memory (so that both DMABuf and system memory caps may carry them) and a GstVideoMeta. They
-// live on after pool and device are closed. A configuration without the option for that meta is refused where the
-// device's layout is not the one the caps have by default: its user would write a sheared picture.
-GstBufferPool *newDumbPool(std::shared_ptr<KmsDevice> device);
+// For pools: one dumb buffer a frame. Errors also for layouts that are not linear, and formats that GStreamer has no
+// name for.
+std::shared_ptr<FrameSource> dumbFrames(std::shared_ptr<KmsDevice> device);
 
-// Bytes of such a frame in memory of that device; an error where it has none for it.
-Result<guint> dumbFrameSize(const std::shared_ptr<KmsDevice> &device, const GstVideoInfo &info);
+// What the driver rounds a row of its memory up to, in bytes, a power of two: what a row of one pixel has. That is as
+// near as anybody gets to what its scan-out wants of other memory. 1: it does not tell.
+uint32_t pitchAlignment(KmsDevice &device);
 
 } // namespace gstzc

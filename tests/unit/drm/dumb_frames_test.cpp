@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <gtest/gtest.h>
 
-#include "gst/drm/gstzcdumbpool.h"
+#include "gst/drm/dumb_frames.h"
+#include "tests/unit/drm/device/profile_fixture.h"
 
 using namespace gstzc;
+using namespace gstzc::testdata;
 
 namespace {
 
@@ -71,6 +73,37 @@ TEST(DumbPitch, DefaultLayoutsAreTold) {
   EXPECT_FALSE(same(GST_VIDEO_FORMAT_BGRx, 48, 320));
   EXPECT_TRUE(same(GST_VIDEO_FORMAT_NV12, 48, 64));
   EXPECT_FALSE(same(GST_VIDEO_FORMAT_NV12, 47, 64)) << "chroma follows the last row, by default a row later";
+}
+
+// What a device that is asked for a row of one pixel answers.
+class OtherPitch : public ProfileTest, public testing::WithParamInterface<std::pair<bool, uint32_t>> {};
+
+TEST_P(OtherPitch, IsTheAlignmentOfRows) {
+  KmsSnapshot s = desk();
+  s.dumb_buffers = GetParam().first;
+  use(profileOf(s));
+  EXPECT_EQ(pitchAlignment(*device_), GetParam().second);
+  EXPECT_EQ(device_->counters().live_handles, 0u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, OtherPitch, testing::Values(std::pair{true, 64u}, std::pair{false, 1u}));
+
+TEST_F(ProfileTest, FramesOfThePoolLieInOneDumbBuffer) {
+  GstCaps *caps = gst_caps_from_string("video/x-raw,format=NV12,width=100,height=31");
+  const auto parsed = parseFrameCaps(caps);
+  gst_caps_unref(caps);
+  ASSERT_TRUE(parsed);
+  auto frame = dumbFrames(device_)->make(*parsed);
+  ASSERT_TRUE(frame) << frame.error().message();
+  ASSERT_EQ(frame->memories.size(), 1u);
+  EXPECT_EQ(frame->n_planes, 2u);
+  EXPECT_EQ(frame->strides[0], 128);
+  EXPECT_EQ(frame->offsets[1], 128u * 31);
+  EXPECT_FALSE(frame->usual);
+  EXPECT_GE(frame->size(), 128u * 47);
+  auto tiled = *parsed;
+  tiled.modifier = 1;
+  EXPECT_FALSE(dumbFrames(device_)->make(tiled));
 }
 
 } // namespace

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// What a buffer and its caps say, as the display wants to be told it.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include <gst/gst.h>
+
+#include "gst/drm/display.h"
+#include "gst/drm/recycling.h"
+#include "gst/zerocopy/frame_layout.h"
+
+namespace gstzc {
+
+// Colorimetry and HDR metadata of caps. Where they do not say how YCbCr becomes RGB: what video of the size usually is.
+ColorChoice colorOf(const FrameCaps &frame, const GstCaps *caps);
+
+// A buffer's picture, and the part of it to be shown. Crop metadata counts in the pixels of the buffer's GstVideoMeta.
+// By GStreamer's convention the caps say the size of the part (videocrop, decoders), but some elements leave them at
+// the whole picture's.
+struct Picture {
+  FrameCaps caps;           // of the whole picture
+  std::optional<Rect> crop; // nothing: all of it
+  int x = 0, y = 0;         // where in it is the beginning of what the caps call the frame, as metadata counts
+};
+Picture pictureOf(GstBuffer *buffer, const FrameCaps &caps);
+
+// The frame's dma-bufs and where its planes lie in them. Errors: what no framebuffer can be.
+Result<FramebufferImporter::Source> importSource(GstBuffer *buffer, const FrameLayout &layout, uint64_t modifier);
+
+// Takes the reference; where it is counted comes from `store`.
+std::shared_ptr<void> keepBuffer(const std::shared_ptr<BlockStore> &store, GstBuffer *buffer);
+
+} // namespace gstzc

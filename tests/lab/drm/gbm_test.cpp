@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Frames of Mesa's libgbm on vkms, which has no GPU behind it: linear ones, and that others are refused.
+#include <cstring>
+
+#include <drm_fourcc.h>
+#include <gst/allocators/allocators.h>
+#include <gtest/gtest.h>
+
+#include "gst/drm/device/libdrm_device.h"
+#include "gst/drm/gbm/gbm_frames.h"
+#include "tests/lab/drm/feeder.h"
+#include "tests/lab/drm/player.h"
+#include "tests/lab/support/card.h"
+#include "tests/lab/support/memory.h"
+#include "tests/lab/support/writeback.h"
+#include "tests/support/open_fds.h"
+
+using namespace gstzc;
+using namespace gstzc::lab;
+using gstzc::test::openFds;
+
+namespace {
+
+FrameCaps capsOf(const std::string &drm_format, int width, int height) {
+  GstCaps *caps =
+      gst_caps_from_string(("video/x-raw(memory:DMABuf),format=DMA_DRM,framerate=30/1,drm-format=" + drm_format +
+                            ",width=" + std::to_string(width) + ",height=" + std::to_string(height))
+                               .c_str());
+  auto parsed = parseFrameCaps(caps);
+  EXPECT_TRUE(parsed) << parsed.error().message();
+  gst_caps_unref(caps);
+  return *parsed;
+}
+
+class Gbm : public testing::Test {
+protected:
+  void SetUp() override {
+    auto path = cardPath("vkms");
+    ASSERT_TRUE(path) << path.error().message();
+    auto opened = LibdrmDevice::openPath(*path);
+    ASSERT_TRUE(opened) << opened.error().message();
+    device_ = opened.take();
+    auto made = gbmFrames(*device_, GbmLibrary::get());
+    ASSERT_TRUE(made) << made.error().message();
+    frames_ = made.take();
+  }
+  void TearDown() override {
+    frames_.reset();
+    if (device_) device_->leave();
+  }
+
+  std::shared_ptr<KmsDevice> device_;
+  std::shared_ptr<FrameSource> frames_;
+};
+
+TEST_F(Gbm, LinearFramesAreTheDisplays) {
+  const auto caps = capsOf("XR24", 64, 48);
+  const size_t before = openFds();
+  {
+    auto frame = frames_->make(caps);
+    ASSERT_TRUE(frame) << frame.error().message();
+    ASSERT_EQ(frame->n_planes, 1u);
+    EXPECT_GE(frame->strides[0], 64 * 4);
+    EXPECT_EQ(frame->format, GST_VIDEO_FORMAT_BGRx);
+    EXPECT_GE(frame->size(), static_cast<uint64_t>(frame->strides[0]) * 48);
+    const auto takes = takesFrame(*device_, *frame, caps);
+    EXPECT_TRUE(takes) << takes.error().message();
+  }
+  EXPECT_EQ(openFds(), before);
+}
+
+TEST_F(Gbm, TiledFramesAreRefused) {
+  for (const char *format : {"XR24:0x0100000000000002", "NV12:0x0100000000000002", "XR24:0x0800000000000041"}) {
+    auto frame = frames_->make(capsOf(format, 64, 48));
+    ASSERT_FALSE(frame) << format;
+    EXPECT_NE(frame.error().message().find("64x48"), std::string::npos) << frame.error().message();
+    std::printf("%s\n", frame.error().message().c_str());
+  }
+}
+
+// Frames of the pool, written by the CPU, come on screen as they are.
+TEST_F(Gbm, FramesOfThePoolAreShown) {
+  auto card = openCard("vkms");
+  GstBufferPool *pool = newDisplayPool(frames_);
+  GstStructure *config = gst_buffer_pool_get_config(pool);
+  GstCaps *caps =
+      gst_caps_from_string("video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=XR24,width=64,height=48,framerate=30/1");
+  gst_buffer_pool_config_set_params(config, caps, 0, 3, 0);
+  gst_buffer_pool_config_add_option(config, GST_BUFFER_POOL_OPTION_VIDEO_META);
+  ASSERT_TRUE(gst_buffer_pool_set_config(pool, config));
+  ASSERT_TRUE(gst_buffer_pool_set_active(pool, TRUE));
+  gst_caps_unref(caps);
+  {
+    Player player(Picture::source() + " ! drmmodifiersink name=sink max-lateness=-1 mode=64x48 message-flips=true device=" +
+                  device_->path());
+    player.start();
+    Feeder feeder(player);
+    for (uint64_t n = 0; n < 5; ++n) {
+      GstBuffer *buffer = nullptr;
+      ASSERT_EQ(gst_buffer_pool_acquire_buffer(pool, &buffer, nullptr), GST_FLOW_OK);
+      const gint stride = gst_buffer_get_video_meta(buffer)->stride[0];
+      GstMapInfo map;
+      ASSERT_TRUE(gst_buffer_map(buffer, &map, GST_MAP_WRITE));
+      for (uint32_t y = 0; y < 48; ++y)
+        for (uint32_t x = 0; x < 64; ++x) {
+          const uint32_t pixel = static_cast<uint32_t>(n << 16) | x << 8 | y;
+          memcpy(map.data + size_t{y} * static_cast<size_t>(stride) + x * 4, &pixel, 4);
+        }
+      gst_buffer_unmap(buffer, &map);
+      GST_BUFFER_PTS(buffer) = n * GST_SECOND / 30;
+      EXPECT_EQ(feeder.push(buffer), GST_FLOW_OK);
+    }
+    feeder.end();
+    ASSERT_TRUE(player.wait(std::chrono::seconds(60)));
+    ASSERT_TRUE(player.ended()) << player.errors();
+    EXPECT_EQ(player.stat("copies"), 0u);
+    EXPECT_EQ(player.stat("frames"), 5u);
+    ASSERT_TRUE(card);
+    auto shown = captureWriteback(card->get());
+    ASSERT_TRUE(shown) << shown.error().message();
+    unsigned wrong = 0;
+    for (uint32_t y = 0; y < 48; ++y)
+      for (uint32_t x = 0; x < 64; ++x) wrong += shown->at(x, y) != (4u << 16 | x << 8 | y);
+    EXPECT_EQ(wrong, 0u);
+    EXPECT_TRUE(player.stop());
+  }
+  gst_buffer_pool_set_active(pool, FALSE);
+  gst_object_unref(pool);
+}
+
+} // namespace
