@@ -202,7 +202,7 @@ Error Display::whyNot(const FrameNeed &need) const {
   if (!possible) return Error{"the display has offered nothing yet", 0, ""};
   std::vector<Refusal> refusals;
   (void)propose(*possible, output_.crtc, need, {}, &refusals);
-  return noPlaneError(*possible, output_.crtc, need, {}, refusals);
+  return noPlane(*possible, output_.crtc, need, {}, refusals).error();
 }
 
 Status Display::setFrames(const FrameNeed &need, const ColorChoice &color) {
@@ -215,7 +215,7 @@ Status Display::setFrames(const FrameNeed &need, const ColorChoice &color) {
   std::vector<Refusal> refusals;
   const KmsSnapshot possible = candidates();
   if (propose(possible, output_.crtc, turned, failures_, &refusals).empty())
-    return noPlaneError(possible, output_.crtc, turned, failures_, refusals);
+    return noPlane(possible, output_.crtc, turned, failures_, refusals).error();
   need_ = turned;
   color_ = color;
   // framebuffers of the old frames will not be asked for again

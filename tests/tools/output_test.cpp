@@ -6,8 +6,8 @@
 
 #include <json-glib/json-glib.h>
 
+#include "gst/drm/profile/json_writer.h"
 #include "caps_text.h"
-#include "json_writer.h"
 #include "table.h"
 
 namespace {
@@ -61,7 +61,7 @@ TEST(Joined, CountsTheRest) {
 }
 
 TEST(Json, IsReadBack) {
-  JsonWriter json;
+  gstzc::JsonWriter json;
   json.beginObject();
   json.member("text", "quote \" slash \\ line\n");
   json.member("bytes", std::string("\xff\xfe"));

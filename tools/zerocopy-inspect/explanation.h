@@ -9,9 +9,9 @@
 
 #include "command_line.h"
 #include "display_source.h"
+#include "gst/drm/profile/json_writer.h"
 #include "gst/drm/negotiate/explain.h"
 #include "gst/drm/sink_caps.h"
-#include "json_writer.h"
 
 namespace gstzc::inspect {
 

@@ -27,22 +27,12 @@ std::string sizeOf(const FrameNeed &need) {
   return need.width > 0 && need.height > 0 ? " " + std::to_string(need.width) + "x" + std::to_string(need.height) : "";
 }
 
-// Of "Not shown: what is refused and why. What was offered. What to do.": the first sentence, the last one.
-std::string refusal(std::string verdict) {
-  if (verdict.starts_with("Not shown: ")) verdict.erase(0, 11);
-  return verdict.substr(0, verdict.find(". "));
-}
-std::string remedy(const std::string &verdict) {
-  const size_t at = verdict.rfind(". ");
-  return at == std::string::npos ? "" : verdict.substr(at + 2);
-}
-
 std::string summaryOf(const DisplaySource &source, const NegotiationReport &r) {
   const Negotiation &n = r.negotiation;
   if (n.verdict != Negotiation::Verdict::Possible) {
-    if (n.failed && toDisplay(n, *n.failed) && !r.frames.empty() && !r.frames.front().explanation.verdict.empty() &&
+    if (n.failed && toDisplay(n, *n.failed) && !r.frames.empty() && !r.frames.front().explanation.refusal.empty() &&
         r.frames.size() == 1 && !r.frames.front().explanation.shown)
-      return refusal(r.frames.front().explanation.verdict);
+      return r.frames.front().explanation.refusal;
     return !n.why.empty() ? n.why : "no reason is known";
   }
   if (r.frames.empty()) return "caps were agreed on";
@@ -101,8 +91,8 @@ std::string whyText(const NegotiationReport &r) {
     const auto near = nearMisses(r);
     for (size_t i = 0; i < std::min(near.size(), kReasonsShown); ++i) text += "  nearest: " + near[i] + "\n";
     if (r.frames.size() == 1 && !r.frames.front().explanation.shown)
-      if (const std::string what = remedy(r.frames.front().explanation.verdict); !what.empty())
-        text += "What to do: " + what + "\n";
+      if (const std::string &what = r.frames.front().explanation.remedy; !what.empty())
+        text += "What to do: " + what + ".\n";
     if (!r.not_explained.empty()) text += "  of what upstream gives: " + r.not_explained + "\n";
   }
   return text;

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "gst/drm/profile/json_writer.h"
 #include "display_source.h"
 #include "explanation.h"
-#include "json_writer.h"
 #include "negotiation.h"
 
 namespace gstzc::inspect {

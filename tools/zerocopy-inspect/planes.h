@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "gst/drm/profile/json_writer.h"
 #include "gst/drm/kms_types.h"
 #include "gst/drm/negotiate/modifiers.h"
-#include "json_writer.h"
 
 namespace gstzc::inspect {
 

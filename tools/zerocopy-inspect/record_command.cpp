@@ -2,8 +2,8 @@
 // record: a device as a file for --profile.
 #include <sys/utsname.h>
 
+#include "gst/drm/profile/json_writer.h"
 #include "display_source.h"
-#include "json_writer.h"
 #include "tool.h"
 
 #include "gstzc-config.h"

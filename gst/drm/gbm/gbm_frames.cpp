@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include <drm_fourcc.h>
+
 #include "gst/drm/negotiate/modifiers.h"
 #include "gst/zerocopy/core/dmabuf.h"
 #include "gst/zerocopy/core/drm_format.h"
@@ -42,9 +44,11 @@ public:
     gbm_bo *made = gbm_.bo_create_with_modifiers2(device_, static_cast<uint32_t>(caps.width()),
                                                   static_cast<uint32_t>(caps.height()), pair.fourcc, &pair.modifier, 1,
                                                   kGbmScanout | kGbmRendering);
-    if (made == nullptr) return Error{what, errno, "Its driver does not make such buffers for display"};
+    if (made == nullptr) return Error{what, errno, "Its driver makes no such buffers for display"};
     const GbmBuffer bo(gbm_, made);
-    if (const uint64_t modifier = gbm_.bo_get_modifier(bo.get()); modifier != pair.modifier)
+    // drivers without modifiers have none to tell, and take no other one than the linear one
+    const uint64_t modifier = gbm_.bo_get_modifier(bo.get());
+    if (modifier != pair.modifier && !(caps.linear() && modifier == DRM_FORMAT_MOD_INVALID))
       return Error{what + ": it came as " + layoutName(modifier), 0, ""};
     const int planes = gbm_.bo_get_plane_count(bo.get());
     if (planes < 1 || planes > static_cast<int>(kMaxFramebufferPlanes) ||

@@ -126,9 +126,14 @@ struct NearMiss {
 std::vector<NearMiss> nearestMiss(const KmsSnapshot &snapshot, size_t crtc, const FrameNeed &need,
                                   const FailureMemory &failures);
 
-// The whole error of a frame that nothing shows: what was offered to upstream, what was possible, the nearest miss,
-// what to do.
-Error noPlaneError(const KmsSnapshot &snapshot, size_t crtc, const FrameNeed &need, const FailureMemory &failures,
-                   const std::vector<Refusal> &refusals);
+// Why nothing shows a frame, in parts.
+struct NoPlane {
+  std::string refusal;  // "no plane of /dev/dri/card0 (vkms) shows NV12:0x…: plane 51 (overlay) has NV12, but not with …"
+  std::string possible; // "Offered are …. Nearest: …"
+  std::string remedy;   // "Ask upstream for drm-format=NV12, or let it convert"
+  Error error() const { return {refusal + ". " + possible, 0, remedy}; }
+};
+NoPlane noPlane(const KmsSnapshot &snapshot, size_t crtc, const FrameNeed &need, const FailureMemory &failures,
+                const std::vector<Refusal> &refusals);
 
 } // namespace gstzc

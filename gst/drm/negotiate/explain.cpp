@@ -63,7 +63,8 @@ Explanation run(const KmsSnapshot &snapshot, const DeviceProfile *profile, size_
   addFrame(e, need);
   if (crtc >= snapshot.crtcs.size()) {
     e.steps.push_back({Outcome::Refused, std::nullopt, "device", "has no such CRTC"});
-    e.verdict = "Not shown: the device has no such CRTC.";
+    e.refusal = "the device has no such CRTC";
+    e.verdict = "Not shown: " + e.refusal + ".";
     return e;
   }
   std::vector<Refusal> &refusals = e.refusals;
@@ -104,7 +105,10 @@ Explanation run(const KmsSnapshot &snapshot, const DeviceProfile *profile, size_
     all.add(snapshot.planes[option.plane].id, need.format, static_cast<uint32_t>(std::max(need.width, 0)),
             static_cast<uint32_t>(std::max(need.height, 0)));
   e.near_misses = nearestMiss(snapshot, crtc, need, all);
-  e.verdict = "Not shown: " + noPlaneError(snapshot, crtc, need, all, refusals).message() + ".";
+  const NoPlane none = noPlane(snapshot, crtc, need, all, refusals);
+  e.refusal = none.refusal;
+  e.remedy = none.remedy;
+  e.verdict = "Not shown: " + none.error().message() + ".";
   return e;
 }
 

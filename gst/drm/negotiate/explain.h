@@ -24,7 +24,8 @@ struct Explanation {
   std::optional<Option> choice; // of `shown`
   std::vector<ExplainStep> steps;
   std::vector<Refusal> refusals;     // of planes, in the engine's order; TestOnly where a profile has TEST_ONLY's part
-  std::string verdict;               // one sentence
+  std::string verdict;               // where it is shown; or the refusal, what is possible, the remedy
+  std::string refusal, remedy;       // of what is not shown, without a full stop
   std::vector<NearMiss> near_misses; // of what is not shown
 };
 

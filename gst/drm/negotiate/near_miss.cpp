@@ -127,31 +127,36 @@ std::vector<NearMiss> nearestMiss(const KmsSnapshot &snapshot, size_t crtc, cons
   return result;
 }
 
-Error noPlaneError(const KmsSnapshot &snapshot, size_t crtc, const FrameNeed &need, const FailureMemory &failures,
-                   const std::vector<Refusal> &refusals) {
+NoPlane noPlane(const KmsSnapshot &snapshot, size_t crtc, const FrameNeed &need, const FailureMemory &failures,
+                const std::vector<Refusal> &refusals) {
   std::vector<const Refusal *> telling; // planes of other CRTCs say nothing about this output
   for (const Refusal &r : refusals)
     if (r.reason != RefusalReason::NotOnThisCrtc) telling.push_back(&r);
-  std::string what = "no plane of " + snapshot.path + (snapshot.driver.empty() ? "" : " (" + snapshot.driver + ")") +
+  NoPlane result;
+  result.refusal = "no plane of " + snapshot.path + (snapshot.driver.empty() ? "" : " (" + snapshot.driver + ")") +
                      " shows " + describeNeed(need);
   if (!telling.empty()) {
     std::string why;
     for (size_t i = 0; i < telling.size() && i < kListed; ++i) why += (i == 0 ? "" : "; ") + telling[i]->sentence;
-    what += ": " + why + (telling.size() > kListed ? "; …" : "");
+    result.refusal += ": " + why + (telling.size() > kListed ? "; …" : "");
   }
   const OfferedFormats offered = offers(snapshot, crtc, failures, static_cast<uint32_t>(std::max(need.width, 0)),
                                         static_cast<uint32_t>(std::max(need.height, 0)));
   std::vector<DrmFormat> pairs;
   for (const OfferedGroup &g : offered.groups) pairs.insert(pairs.end(), g.pairs.begin(), g.pairs.end());
-  what += pairs.empty() ? ". The output shows nothing at all"
-                        : ". Offered are " + listed(pairs, [](const DrmFormat &f) { return toString(f); });
+  result.possible = pairs.empty()
+                        ? "The output shows nothing at all"
+                        : "Offered are " + listed(pairs, [](const DrmFormat &f) { return toString(f); });
   const auto near = nearestMiss(snapshot, crtc, need, failures);
-  if (near.empty()) return {what, 0, "Convert upstream to one of the formats in the sink's caps"};
-  what += ". Nearest: " + near.front().sentence;
+  if (near.empty()) {
+    result.remedy = "Convert upstream to one of the formats in the sink's caps";
+    return result;
+  }
+  result.possible += ". Nearest: " + near.front().sentence;
   const DrmFormat &best = near.front().format;
-  if (best == need.format)
-    return {what, 0, "Scale, turn or crop upstream, such as with videoconvertscale or videoflip"};
-  return {what, 0, "Ask upstream for drm-format=" + toString(best) + ", or let it convert"};
+  result.remedy = best == need.format ? "Scale, turn or crop upstream, such as with videoconvertscale or videoflip"
+                                      : "Ask upstream for drm-format=" + toString(best) + ", or let it convert";
+  return result;
 }
 
 } // namespace gstzc

@@ -17,6 +17,20 @@ GType typeOf(JsonNode *node) {
 
 constexpr std::string_view kSpace = " \t\r\n";
 
+// Calls `look` with each character outside of strings, and its place, until that returns false.
+template <typename Look> void outsideOfStrings(std::string_view text, Look look) {
+  bool in_string = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (in_string && c == '\\')
+      ++i;
+    else if (c == '"')
+      in_string = !in_string;
+    else if (!in_string && !look(c, i))
+      return;
+  }
+}
+
 // json-glib's parser calls itself for each level, takes several values one after another, and is given texts of others:
 // looked through before. Nothing, or what is wrong with the text as a whole.
 std::optional<std::string> wrongShape(std::string_view text, size_t max_depth) {
@@ -24,48 +38,31 @@ std::optional<std::string> wrongShape(std::string_view text, size_t max_depth) {
   if (begin == std::string_view::npos) return "not JSON: it is empty";
   if (text[begin] != '{' && text[begin] != '[') return "an object is needed";
   size_t depth = 0;
-  bool in_string = false;
-  for (size_t i = begin; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\')
-        ++i;
-      else if (c == '"')
-        in_string = false;
-      continue;
-    }
-    if (c == '"') in_string = true;
+  std::optional<std::string> wrong; // one that does not end is the parser's to refuse
+  outsideOfStrings(text, [&](char c, size_t i) {
     if ((c == '[' || c == '{') && ++depth > max_depth)
-      return "values nested more than " + std::to_string(max_depth) + " deep";
-    if ((c != ']' && c != '}') || --depth > 0) continue;
+      wrong = "values nested more than " + std::to_string(max_depth) + " deep";
+    if (wrong || (c != ']' && c != '}') || --depth > 0) return !wrong;
     const size_t more = text.find_first_not_of(kSpace, i + 1);
-    if (more != std::string_view::npos) return "not JSON: there is more after its end, at byte " + std::to_string(more);
-  }
-  return std::nullopt; // one that does not end is the parser's to refuse
+    if (more == std::string_view::npos) return false;
+    wrong = "not JSON: there is more after its end, at byte " + std::to_string(more);
+    return false;
+  });
+  return wrong;
 }
 
 // What json-glib takes beyond JSON (comments, assignments to variables, names without quotes) hides brackets from the
 // count above: outside of strings there is nothing but JSON's own characters.
 std::optional<size_t> foreignCharacter(std::string_view text) {
-  bool in_string = false;
-  for (size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (in_string) {
-      if (c == '\\')
-        ++i;
-      else if (c == '"')
-        in_string = false;
-      continue;
-    }
-    if (c == '"') {
-      in_string = true;
-      continue;
-    }
+  std::optional<size_t> found;
+  outsideOfStrings(text, [&](char c, size_t i) {
     const bool number = (c >= '0' && c <= '9') || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E';
-    if (number || (c != '\0' && std::strchr(" \t\r\n[]{},:truefalsn", c) != nullptr)) continue; // true, false, null
-    return i;
-  }
-  return std::nullopt;
+    // true, false, null
+    if (number || (c != '\0' && std::strchr(" \t\r\n[]{},:truefalsn", c) != nullptr)) return true;
+    found = i;
+    return false;
+  });
+  return found;
 }
 
 } // namespace

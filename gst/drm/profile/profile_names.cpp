@@ -7,6 +7,8 @@
 #include <drm_mode.h>
 #include <xf86drmMode.h>
 
+#include "gst/drm/planning.h"
+
 namespace gstzc {
 namespace {
 
@@ -14,8 +16,6 @@ struct NamedBits {
   const char *name;
   uint32_t value;
 };
-constexpr NamedBits kPlaneTypes[] = {
-    {"Overlay", DRM_PLANE_TYPE_OVERLAY}, {"Primary", DRM_PLANE_TYPE_PRIMARY}, {"Cursor", DRM_PLANE_TYPE_CURSOR}};
 constexpr NamedBits kRotations[] = {{"rotate-0", DRM_MODE_ROTATE_0},     {"rotate-90", DRM_MODE_ROTATE_90},
                                     {"rotate-180", DRM_MODE_ROTATE_180}, {"rotate-270", DRM_MODE_ROTATE_270},
                                     {"reflect-x", DRM_MODE_REFLECT_X},   {"reflect-y", DRM_MODE_REFLECT_Y}};
@@ -43,12 +43,16 @@ KmsProperty make(uint32_t id, uint32_t flags, uint64_t value,
 
 } // namespace
 
-std::optional<uint32_t> planeTypeOf(std::string_view name) { return find(kPlaneTypes, name); }
+std::string planeTypeName(uint32_t type) {
+  std::string name = planeKind(type);
+  name[0] = static_cast<char>(name[0] - 'a' + 'A');
+  return name;
+}
 
-const char *planeTypeName(uint32_t type) {
-  for (const NamedBits &n : kPlaneTypes)
-    if (n.value == type) return n.name;
-  return "Overlay";
+std::optional<uint32_t> planeTypeOf(std::string_view name) {
+  for (const uint32_t type : {DRM_PLANE_TYPE_OVERLAY, DRM_PLANE_TYPE_PRIMARY, DRM_PLANE_TYPE_CURSOR})
+    if (planeTypeName(type) == name) return type;
+  return std::nullopt;
 }
 
 std::optional<uint32_t> connectorTypeOf(std::string_view name) {

@@ -12,8 +12,9 @@
 
 namespace gstzc {
 
-std::optional<uint32_t> planeTypeOf(std::string_view name); // "Primary", "Overlay", "Cursor"
-const char *planeTypeName(uint32_t type);
+// "Primary", "Overlay", "Cursor": planeKind() as profiles and the kernel's property spell it
+std::string planeTypeName(uint32_t type);
+std::optional<uint32_t> planeTypeOf(std::string_view name);
 
 std::optional<uint32_t> connectorTypeOf(std::string_view name); // "HDMI-A"
 std::string connectorTypeName(uint32_t type);

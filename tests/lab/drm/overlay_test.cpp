@@ -246,4 +246,131 @@ TEST_F(Overlay, LabelsHaveInkOnAGroundOfTheBoxesColor) {
   EXPECT_TRUE(player.stop());
 }
 
+// What is attached counts in the frame's pixels, and goes where they go.
+struct Turned {
+  const char *method;
+  bool quarter;
+  bool cropped;
+};
+void PrintTo(const Turned &t, std::ostream *out) { *out << t.method << (t.cropped ? "_cropped" : ""); }
+
+class TurnedOverlay : public Overlay, public testing::WithParamInterface<Turned> {};
+
+TEST_P(TurnedOverlay, GoesWhereTheFrameGoes) {
+  const auto [method, quarter, cropped] = GetParam();
+  // of the frame's 64x48: all, or 40x24 at 16,8
+  const uint32_t left = cropped ? 16 : 0, top = cropped ? 8 : 0;
+  const uint32_t width = cropped ? 40 : kWidth, height = cropped ? 24 : kHeight;
+  const uint32_t across = quarter ? height : width, down = quarter ? width : height;
+  std::string sink = sink_;
+  sink.replace(sink.find("mode=64x48"), 10, "mode=" + std::to_string(across) + "x" + std::to_string(down));
+  GstBuffer *pixels = gst_buffer_new_allocate(nullptr, 12 * 6 * 4, nullptr);
+  for (guint32 i = 0; i < 12 * 6; ++i) { // no two alike
+    const guint8 bgra[4] = {static_cast<guint8>(i * 3), static_cast<guint8>(255 - i), 7, 255};
+    gst_buffer_fill(pixels, i * 4, bgra, 4);
+  }
+  gst_buffer_add_video_meta(pixels, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_OVERLAY_COMPOSITION_FORMAT_RGB, 12, 6);
+  GstVideoOverlayRectangle *rectangle =
+      gst_video_overlay_rectangle_new_raw(pixels, 30, 18, 12, 6, GST_VIDEO_OVERLAY_FORMAT_FLAG_NONE);
+  GstVideoOverlayComposition *composition = gst_video_overlay_composition_new(rectangle);
+  {
+    Player player(std::string(kSource) + "BGRx" + sink + "rotate-method=" + method);
+    player.at_sink = [&](GstBuffer *buffer) {
+      addBox(buffer, 20, 10, 30, 20);
+      gst_buffer_add_video_overlay_composition_meta(buffer, composition);
+      if (!cropped) return;
+      GstVideoCropMeta *crop = gst_buffer_add_video_crop_meta(buffer);
+      crop->x = left;
+      crop->y = top;
+      crop->width = width;
+      crop->height = height;
+    };
+    ASSERT_TRUE(player.play());
+    ASSERT_TRUE(player.ended()) << player.errors();
+    EXPECT_TRUE(player.infos().empty()) << player.infos().front();
+    EXPECT_EQ(player.stat("overlay-redraws"), 1u);
+    auto shown = captureWriteback(card_.get());
+    ASSERT_TRUE(shown) << shown.error().message();
+    auto frame = player.lastFrame();
+    ASSERT_TRUE(frame) << frame.error().message();
+    ASSERT_EQ(shown->width, across);
+    ASSERT_EQ(shown->height, down);
+    unsigned wrong = 0;
+    for (uint32_t y = 0; y < height; ++y)
+      for (uint32_t x = 0; x < width; ++x) {
+        const uint32_t fx = left + x, fy = top + y;
+        uint32_t expected = frame->at(fx, fy);
+        if (outline(fx, fy) != 0) expected = kGreen;
+        if (fx >= 30 && fx < 42 && fy >= 18 && fy < 24) {
+          const uint32_t i = (fy - 18) * 12 + fx - 30;
+          expected = 7u << 16 | (255 - i) << 8 | (i * 3 & 255);
+        }
+        uint32_t sx = x, sy = y; // as GStreamer's orientations are defined
+        const std::string m = method;
+        if (m == "90r") sx = height - 1 - y, sy = x;
+        if (m == "180") sx = width - 1 - x, sy = height - 1 - y;
+        if (m == "90l") sx = y, sy = width - 1 - x;
+        if (m == "horiz") sx = width - 1 - x;
+        if (m == "vert") sy = height - 1 - y;
+        if (m == "ul-lr") sx = y, sy = x;
+        if (m == "ur-ll") sx = height - 1 - y, sy = width - 1 - x;
+        if (shown->at(sx, sy) == expected) continue;
+        if (wrong++ == 0)
+          ADD_FAILURE() << fx << "," << fy << " of the frame" << std::hex << ": " << shown->at(sx, sy) << " instead of "
+                        << expected;
+      }
+    EXPECT_EQ(wrong, 0u) << player.configuration();
+  }
+  gst_video_overlay_composition_unref(composition);
+  gst_video_overlay_rectangle_unref(rectangle);
+  gst_buffer_unref(pixels);
+}
+
+INSTANTIATE_TEST_SUITE_P(Orientations, TurnedOverlay,
+                         testing::Values(Turned{"90r", true, false}, Turned{"180", false, false},
+                                         Turned{"90l", true, false}, Turned{"horiz", false, false},
+                                         Turned{"vert", false, false}, Turned{"ul-lr", true, false},
+                                         Turned{"ur-ll", true, false}, Turned{"identity", false, true},
+                                         Turned{"90r", true, true}, Turned{"horiz", false, true},
+                                         Turned{"ur-ll", true, true}));
+
+// videocrop leaves the frame where it is: caps of the part, metadata counts from the part's corner.
+TEST_F(Overlay, OfWhatVideocropLeaves) {
+  std::string sink = sink_;
+  sink.replace(sink.find("mode=64x48"), 10, "mode=36x30");
+  Player player(std::string(kSource) + "BGRx ! videocrop left=20 right=8 top=12 bottom=6" + sink);
+  bool in_place = false;
+  GstBuffer *whole = nullptr;
+  player.at_sink = [&](GstBuffer *buffer) {
+    const GstVideoCropMeta *crop = gst_buffer_get_video_crop_meta(buffer);
+    in_place = crop != nullptr && crop->x == 20 && crop->y == 12;
+    addBox(buffer, 4, 5, 20, 10);
+    gst_buffer_replace(&whole, buffer);
+  };
+  ASSERT_TRUE(player.play());
+  ASSERT_TRUE(player.ended()) << player.errors();
+  EXPECT_TRUE(in_place) << "the frame was copied upstream";
+  EXPECT_EQ(player.stat("copies"), 0u);
+  auto shown = captureWriteback(card_.get());
+  ASSERT_TRUE(shown) << shown.error().message();
+  GstVideoInfo info;
+  gst_video_info_set_format(&info, GST_VIDEO_FORMAT_BGRx, kWidth, kHeight);
+  GstVideoFrame frame;
+  ASSERT_TRUE(gst_video_frame_map(&frame, &info, whole, GST_MAP_READ));
+  unsigned wrong = 0;
+  for (uint32_t y = 0; y < 30; ++y)
+    for (uint32_t x = 0; x < 36; ++x) {
+      uint32_t expected = 0;
+      memcpy(&expected,
+             static_cast<const guint8 *>(GST_VIDEO_FRAME_PLANE_DATA(&frame, 0)) +
+                 (y + 12) * static_cast<size_t>(GST_VIDEO_FRAME_PLANE_STRIDE(&frame, 0)) + (x + 20) * 4,
+             4);
+      const bool inside = x >= 4 && x < 24 && y >= 5 && y < 15, hole = x >= 6 && x < 22 && y >= 7 && y < 13;
+      wrong += shown->at(x, y) != (inside && !hole ? kGreen : expected & 0xffffff);
+    }
+  EXPECT_EQ(wrong, 0u) << player.configuration();
+  gst_video_frame_unmap(&frame);
+  gst_clear_buffer(&whole);
+}
+
 } // namespace

@@ -472,7 +472,7 @@ TEST(NoPlaneError, SaysEverything) {
   std::vector<Refusal> refusals;
   ASSERT_TRUE(propose(s, 0, need, {}, &refusals).empty());
   EXPECT_EQ(
-      noPlaneError(s, 0, need, {}, refusals).message(),
+      noPlane(s, 0, need, {}, refusals).error().message(),
       "no plane of /dev/dri/card0 (invented) shows NV12:0x0100000000000007 (INTEL_Y_TILED_GEN12_MC_CCS) 1920x1080: "
       "plane 50 (primary) has no NV12; plane 51 (overlay) has NV12, but not with INTEL_Y_TILED_GEN12_MC_CCS; plane 52 "
       "(overlay) has no NV12; plane 53 (cursor) has NV12, but not with INTEL_Y_TILED_GEN12_MC_CCS. Offered are "

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
-// JSON through json-glib.
+// JSON through json-glib: profiles, and the outputs of zerocopy-inspect.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,10 @@
 
 #include <json-glib/json-glib.h>
 
-namespace gstzc::inspect {
+namespace gstzc {
 
-// Objects and arrays in the order they are written. Text that is no UTF-8 (a file's name) has its bytes replaced.
+// Objects and arrays in the order they are written. Text that is no UTF-8 (a file's name, what
+// a driver calls its things) has its bytes replaced.
 class JsonWriter {
 public:
   JsonWriter() : builder_(json_builder_new()) {}
@@ -19,14 +20,23 @@ public:
   JsonWriter(const JsonWriter &) = delete;
   JsonWriter &operator=(const JsonWriter &) = delete;
 
-  JsonWriter &key(const char *name) {
-    json_builder_set_member_name(builder_, name);
-    return *this;
-  }
+  JsonWriter &key(std::string_view name);
   void beginObject() { json_builder_begin_object(builder_); }
   void endObject() { json_builder_end_object(builder_); }
   void beginArray() { json_builder_begin_array(builder_); }
   void endArray() { json_builder_end_array(builder_); }
+
+  // What is written by `members` or `items` is in it.
+  template <typename Members> void object(Members members) {
+    beginObject();
+    members();
+    endObject();
+  }
+  template <typename Items> void list(Items items) {
+    beginArray();
+    items();
+    endArray();
+  }
 
   void value(std::string_view text);
   void value(const char *text) { value(std::string_view(text)); }
@@ -40,12 +50,12 @@ public:
   void value(const std::vector<std::string> &texts);
   void null() { json_builder_add_null_value(builder_); }
 
-  template <typename T> void member(const char *name, const T &v) {
+  template <typename T> void member(std::string_view name, const T &v) {
     key(name);
     value(v);
   }
   // null where there is no text
-  void memberOrNull(const char *name, const std::string &text) {
+  void memberOrNull(std::string_view name, const std::string &text) {
     key(name);
     if (text.empty())
       null();
@@ -53,11 +63,11 @@ public:
       value(text);
   }
 
-  // The root has to be complete. Ends with a newline.
-  std::string text() const;
+  // The root has to be complete. `indent`: spaces a level. Ends with a newline.
+  std::string text(unsigned indent = 2) const;
 
 private:
   JsonBuilder *builder_;
 };
 
-} // namespace gstzc::inspect
+} // namespace gstzc
