@@ -253,4 +253,24 @@ TEST(Overlays, OfAnyKind) {
   EXPECT_GE(run.redraws, 4u);
 }
 
+// GStreamer's element for text (Debian: gstreamer1.0-x): its picture is attached where it can be, else drawn into frames.
+TEST(Overlays, OfTextoverlay) {
+  GstElementFactory *factory = gst_element_factory_find("textoverlay");
+  if (factory == nullptr) GTEST_SKIP() << "there is no textoverlay";
+  gst_object_unref(factory);
+  const std::string text = std::string(kSource) + " ! textoverlay text=words valignment=top halignment=left";
+  // the second display is larger than the frame
+  for (const char *settings : {"", "mode=1280x720"}) {
+    const Playback run = play(profile(std::string(kPrimary) + kOverlay), text, settings);
+    ASSERT_TRUE(run.eos) << testing::PrintToString(run.errors);
+    EXPECT_EQ(run.attached, 8) << settings;
+    EXPECT_EQ(run.redraws, 1u) << "the same words in each frame";
+    EXPECT_EQ(run.copies, 0u);
+    EXPECT_TRUE(run.infos.empty()) << testing::PrintToString(run.infos);
+  }
+  const Playback blended = play(profile(kPrimary), text, "");
+  ASSERT_TRUE(blended.eos) << testing::PrintToString(blended.errors);
+  EXPECT_EQ(blended.attached, 0);
+}
+
 } // namespace

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // drmmodifiersink on displays QEMU shows, and on displays that refuse.
+#include <set>
+#include <string>
+
 #include <gst/allocators/allocators.h>
 #include <gst/analytics/analytics.h>
 #include <gst/video/video.h>
@@ -81,6 +84,50 @@ TEST(Virtio, WithoutAnyProperty) {
     EXPECT_EQ(player.stat("copies"), 0u);
     EXPECT_GE(player.stat("shown"), 1u);
     EXPECT_NE(player.configuration().find(driver), std::string::npos) << player.configuration();
+  }
+}
+
+TEST(Vkms, WithoutAnyProperty) {
+  auto only = OnlyCard::create("vkms");
+  ASSERT_TRUE(only) << only.error().message();
+  Player player("videotestsrc num-buffers=5 ! video/x-raw,width=64,height=48 ! drmmodifiersink name=sink");
+  ASSERT_TRUE(player.play());
+  ASSERT_TRUE(player.ended()) << player.errors();
+  EXPECT_EQ(player.stat("copies"), 0u);
+  EXPECT_GE(player.stat("shown"), 1u);
+  EXPECT_NE(player.configuration().find("(vkms) Virtual-1 64x48@"), std::string::npos) << player.configuration();
+}
+
+// Planes without any property that a driver may leave out: no layouts are listed, nothing can be turned, stacked,
+// blended or told how YCbCr becomes RGB. vkms gives each of its planes some of them, and nothing takes them away.
+TEST(Virtio, PlanesWithoutOptionalProperties) {
+  const std::set<std::string> core = {"type",   "FB_ID", "CRTC_ID", "IN_FENCE_FD", "CRTC_X", "CRTC_Y",
+                                      "CRTC_W", "CRTC_H", "SRC_X",  "SRC_Y",       "SRC_W",  "SRC_H"};
+  const auto optional = [&](const char *driver) {
+    std::set<std::string> names;
+    auto path = cardPath(driver);
+    auto device = LibdrmDevice::openPath(path ? *path : "");
+    EXPECT_TRUE(device) << device.error().message();
+    auto snapshot = (*device)->snapshot();
+    EXPECT_TRUE(snapshot) << snapshot.error().message();
+    for (const KmsPlane &plane : snapshot->planes)
+      for (const auto &[name, property] : plane.properties)
+        if (!core.contains(name)) names.insert(name);
+    (*device)->leave();
+    return names;
+  };
+  for (const char *name : {"IN_FORMATS", "rotation", "zpos", "alpha", "COLOR_ENCODING", "COLOR_RANGE", "pixel blend mode"})
+    EXPECT_FALSE(optional("virtio_gpu").contains(name)) << name;
+  EXPECT_TRUE(optional("vkms").contains("rotation"));
+
+  Player straight(kTest640 + sinkOn("virtio_gpu"));
+  ASSERT_TRUE(straight.play());
+  expectScreen(straight, "virtio0");
+  for (const char *wish : {"rotate-method=180", "alpha=0.5", "zpos=1"}) {
+    Player player(kTest640 + sinkOn("virtio_gpu") + wish);
+    ASSERT_TRUE(player.play());
+    EXPECT_FALSE(player.ended()) << wish;
+    EXPECT_EQ(player.errorCount(), 1u) << player.errors();
   }
 }
 
