@@ -279,8 +279,7 @@ Error Display::refusePair(const Attempts &attempts) {
   const auto width = static_cast<uint32_t>(need_.width), height = static_cast<uint32_t>(need_.height);
   for (const size_t plane : attempts.planes) failures_.add(snapshot_.planes[plane].id, need_.format, width, height);
   const KmsSnapshot possible = candidates();
-  if (attempts.planes.empty())
-    return noPlane(possible, output_.crtc, need_, failures_, attempts.refusals).error();
+  if (attempts.planes.empty()) return noPlane(possible, output_.crtc, need_, failures_, attempts.refusals).error();
   return Error{snapshot_.connectors[output_.connector].name + " of " + device_->path() + " (" + device_->driver() +
                    ") refuses " + describeNeed(need_) + " in every way tried (" + attempts.text +
                    (attempts.number > kAttemptsListed ? "; …). " : "). ") +

@@ -26,7 +26,7 @@ struct PoolFrame {
   guint n_planes = 0;
   std::array<gsize, GST_VIDEO_MAX_PLANES> offsets = {}; // bytes, from the beginning of the buffer
   std::array<gint, GST_VIDEO_MAX_PLANES> strides = {};  // bytes
-  bool usual = false; // the layout is the one that the caps have by default
+  bool usual = false;                                   // the layout is the one that the caps have by default
 
   uint64_t size() const; // of all memories
 };

@@ -9,19 +9,19 @@
 extern "C" {
 
 struct SoftGbmFaults {
-  int create_device = 0;      // errno of gbm_create_device(); 0: none
-  int create_bo = 0;          // errno of gbm_bo_create_with_modifiers2()
-  int export_plane = -1;      // whose gbm_bo_get_fd_for_plane() fails with EMFILE; -1: none
+  int create_device = 0;       // errno of gbm_create_device(); 0: none
+  int create_bo = 0;           // errno of gbm_bo_create_with_modifiers2()
+  int export_plane = -1;       // whose gbm_bo_get_fd_for_plane() fails with EMFILE; -1: none
   uint64_t other_modifier = 0; // that buffers come with instead of the one asked for; 0: none
-  int extra_planes = 0;       // more memory planes than the layout has
+  int extra_planes = 0;        // more memory planes than the layout has
   bool offset_outside = false; // the last plane begins behind its memory
-  bool own_memory = false;    // each plane in a dma-buf of its own
+  bool own_memory = false;     // each plane in a dma-buf of its own
 };
 
-void softgbm_reset(void);                           // forgets faults and violations
+void softgbm_reset(void); // forgets faults and violations
 void softgbm_set_faults(const SoftGbmFaults *faults);
 unsigned softgbm_live_devices(void);
 unsigned softgbm_live_buffers(void);
-unsigned softgbm_buffers(void);                     // made since the reset
-const char *softgbm_violation(void);                // the first one; null: none
+unsigned softgbm_buffers(void);      // made since the reset
+const char *softgbm_violation(void); // the first one; null: none
 }

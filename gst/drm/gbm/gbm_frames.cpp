@@ -115,10 +115,9 @@ Result<std::shared_ptr<FrameSource>> gbmFrames(const KmsDevice &device, const Re
     return Error{"libgbm's device for " + device.path() + " (" + device.driver() + ")", errno,
                  "It may have no driver for this display: install the GPU vendor's"};
   const char *backend = library->device_get_backend_name(made);
-  return std::shared_ptr<FrameSource>(
-      std::make_shared<GbmFrames>(*library, std::move(node), made,
-                                  "libgbm (" + std::string(backend != nullptr ? backend : "?") + ", " + device.path() +
-                                      ")"));
+  return std::shared_ptr<FrameSource>(std::make_shared<GbmFrames>(
+      *library, std::move(node), made,
+      "libgbm (" + std::string(backend != nullptr ? backend : "?") + ", " + device.path() + ")"));
 }
 
 Status takesFrame(KmsDevice &device, const PoolFrame &frame, const FrameCaps &caps) {
@@ -142,9 +141,8 @@ Status takesFrame(KmsDevice &device, const PoolFrame &frame, const FrameCaps &ca
   const bool imported = rc == 0;
   if (imported) {
     for (unsigned p = 0; p < request.n_planes; ++p) {
-      const size_t m = static_cast<size_t>(std::upper_bound(begins.begin(), begins.end(), frame.offsets[p]) -
-                                           begins.begin()) -
-                       1;
+      const size_t m =
+          static_cast<size_t>(std::upper_bound(begins.begin(), begins.end(), frame.offsets[p]) - begins.begin()) - 1;
       request.handles[p] = handles[m];
       request.offsets[p] = static_cast<uint32_t>(frame.offsets[p] - begins[m]);
       request.pitches[p] = static_cast<uint32_t>(frame.strides[p]);

@@ -12,7 +12,8 @@ Result<GbmLibrary> GbmLibrary::open(const char *name) {
   void *handle = dlopen(name, RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     const char *why = dlerror();
-    return Error{std::string("the buffer library libgbm cannot be opened: ") + (why != nullptr ? why : "no reason given"),
+    return Error{std::string("the buffer library libgbm cannot be opened: ") +
+                     (why != nullptr ? why : "no reason given"),
                  0, "Install libgbm.so.1 (Debian: libgbm1), or the one of the GPU's vendor"};
   }
   GbmLibrary library;

@@ -128,7 +128,8 @@ std::vector<NearMiss> nearestMiss(const KmsSnapshot &snapshot, size_t crtc, cons
 
 // Why nothing shows a frame, in parts.
 struct NoPlane {
-  std::string refusal;  // "no plane of /dev/dri/card0 (vkms) shows NV12:0x…: plane 51 (overlay) has NV12, but not with …"
+  std::string
+      refusal; // "no plane of /dev/dri/card0 (vkms) shows NV12:0x…: plane 51 (overlay) has NV12, but not with …"
   std::string possible; // "Offered are …. Nearest: …"
   std::string remedy;   // "Ask upstream for drm-format=NV12, or let it convert"
   Error error() const { return {refusal + ". " + possible, 0, remedy}; }

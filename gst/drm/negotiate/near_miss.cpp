@@ -134,7 +134,7 @@ NoPlane noPlane(const KmsSnapshot &snapshot, size_t crtc, const FrameNeed &need,
     if (r.reason != RefusalReason::NotOnThisCrtc) telling.push_back(&r);
   NoPlane result;
   result.refusal = "no plane of " + snapshot.path + (snapshot.driver.empty() ? "" : " (" + snapshot.driver + ")") +
-                     " shows " + describeNeed(need);
+                   " shows " + describeNeed(need);
   if (!telling.empty()) {
     std::string why;
     for (size_t i = 0; i < telling.size() && i < kListed; ++i) why += (i == 0 ? "" : "; ") + telling[i]->sentence;
@@ -144,9 +144,8 @@ NoPlane noPlane(const KmsSnapshot &snapshot, size_t crtc, const FrameNeed &need,
                                         static_cast<uint32_t>(std::max(need.height, 0)));
   std::vector<DrmFormat> pairs;
   for (const OfferedGroup &g : offered.groups) pairs.insert(pairs.end(), g.pairs.begin(), g.pairs.end());
-  result.possible = pairs.empty()
-                        ? "The output shows nothing at all"
-                        : "Offered are " + listed(pairs, [](const DrmFormat &f) { return toString(f); });
+  result.possible = pairs.empty() ? "The output shows nothing at all"
+                                  : "Offered are " + listed(pairs, [](const DrmFormat &f) { return toString(f); });
   const auto near = nearestMiss(snapshot, crtc, need, failures);
   if (near.empty()) {
     result.remedy = "Convert upstream to one of the formats in the sink's caps";

@@ -140,8 +140,8 @@ private:
       w_.member("type", connectorTypeName(c.type));
       w_.member("name", c.name);
       w_.member("status", c.status == DRM_MODE_CONNECTED      ? "connected"
-                            : c.status == DRM_MODE_DISCONNECTED ? "disconnected"
-                                                                : "unknown");
+                          : c.status == DRM_MODE_DISCONNECTED ? "disconnected"
+                                                              : "unknown");
       w_.key("modes").list([&] {
         for (const drmModeModeInfo &m : c.modes) mode(m);
       });

@@ -89,8 +89,8 @@ INSTANTIATE_TEST_SUITE_P(
 
 // What the display refuses when frames come is given up like any other tiled layout, the pool with it.
 TEST_F(GbmSink, RefusedByTheDisplayItGivesWayToLinear) {
-  const Run run = play(twoPlanes(R"(,"refuses": [{"modifiers": ["0x0100000000000002"], "error": "EINVAL"}])"),
-                       {"NV12", kTiled});
+  const Run run =
+      play(twoPlanes(R"(,"refuses": [{"modifiers": ["0x0100000000000002"], "error": "EINVAL"}])"), {"NV12", kTiled});
   ASSERT_TRUE(run.outcome.eos) << testing::PrintToString(run.outcome.errors);
   EXPECT_EQ(run.negotiated, (std::vector<std::string>{kTiled, "NV12"}));
   EXPECT_EQ(run.offered, 1u) << "linear dma-bufs are upstream's own";

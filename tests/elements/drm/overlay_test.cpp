@@ -253,7 +253,8 @@ TEST(Overlays, OfAnyKind) {
   EXPECT_GE(run.redraws, 4u);
 }
 
-// GStreamer's element for text (Debian: gstreamer1.0-x): its picture is attached where it can be, else drawn into frames.
+// GStreamer's element for text (Debian: gstreamer1.0-x): its picture is attached where it can be, else drawn into
+// frames.
 TEST(Overlays, OfTextoverlay) {
   GstElementFactory *factory = gst_element_factory_find("textoverlay");
   if (factory == nullptr) GTEST_SKIP() << "there is no textoverlay";

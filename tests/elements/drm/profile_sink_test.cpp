@@ -237,11 +237,12 @@ INSTANTIATE_TEST_SUITE_P(
         AllocationCase{"no pool wanted", "video/x-raw,format=NV12,width=640,height=480", FALSE, false, 0},
         AllocationCase{"rows that do not fit", "video/x-raw,format=NV12,width=650,height=480", TRUE, true, 63},
         AllocationCase{"rows of pixels", "video/x-raw,format=BGRx,width=650,height=480", TRUE, true, 63},
-        AllocationCase{"dma-bufs", "video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=NV12,width=650,height=480", TRUE,
-                       false, 63},
-        AllocationCase{"tiled, no pool wanted",
-                       "video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=NV12:0x0100000000000002,width=650,height=480",
-                       FALSE, false, 0},
+        AllocationCase{"dma-bufs", "video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=NV12,width=650,height=480",
+                       TRUE, false, 63},
+        AllocationCase{
+            "tiled, no pool wanted",
+            "video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=NV12:0x0100000000000002,width=650,height=480", FALSE,
+            false, 0},
         AllocationCase{"no caps", nullptr, TRUE, false, 0}));
 
 } // namespace

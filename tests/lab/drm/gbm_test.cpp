@@ -85,16 +85,16 @@ TEST_F(Gbm, TiledFramesAreRefused) {
 TEST_F(Gbm, FramesOfThePoolAreShown) {
   GstBufferPool *pool = newDisplayPool(frames_);
   GstStructure *config = gst_buffer_pool_get_config(pool);
-  GstCaps *caps =
-      gst_caps_from_string("video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=XR24,width=64,height=48,framerate=30/1");
+  GstCaps *caps = gst_caps_from_string(
+      "video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=XR24,width=64,height=48,framerate=30/1");
   gst_buffer_pool_config_set_params(config, caps, 0, 3, 0);
   gst_buffer_pool_config_add_option(config, GST_BUFFER_POOL_OPTION_VIDEO_META);
   ASSERT_TRUE(gst_buffer_pool_set_config(pool, config));
   ASSERT_TRUE(gst_buffer_pool_set_active(pool, TRUE));
   gst_caps_unref(caps);
   {
-    Player player(Picture::source() + " ! drmmodifiersink name=sink max-lateness=-1 mode=64x48 fd=" +
-                  std::to_string(card_.get()));
+    Player player(Picture::source() +
+                  " ! drmmodifiersink name=sink max-lateness=-1 mode=64x48 fd=" + std::to_string(card_.get()));
     player.start();
     Feeder feeder(player);
     for (uint64_t n = 0; n < 5; ++n) {

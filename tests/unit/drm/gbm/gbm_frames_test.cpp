@@ -22,10 +22,10 @@ namespace {
 constexpr uint64_t kY = I915_FORMAT_MOD_Y_TILED, kYCcs = I915_FORMAT_MOD_Y_TILED_CCS;
 
 FrameCaps capsOf(const char *drm_format, int width = 640, int height = 480) {
-  GstCaps *caps = gst_caps_from_string(
-      ("video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=" + std::string(drm_format) + ",framerate=30/1,width=" +
-       std::to_string(width) + ",height=" + std::to_string(height))
-          .c_str());
+  GstCaps *caps =
+      gst_caps_from_string(("video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=" + std::string(drm_format) +
+                            ",framerate=30/1,width=" + std::to_string(width) + ",height=" + std::to_string(height))
+                               .c_str());
   auto parsed = parseFrameCaps(caps);
   EXPECT_TRUE(parsed) << parsed.error().message();
   gst_caps_unref(caps);
@@ -187,9 +187,8 @@ protected:
   GstBufferPool *configured(const char *format, bool meta = true) {
     GstBufferPool *pool = newDisplayPool(frames());
     GstStructure *config = gst_buffer_pool_get_config(pool);
-    GstCaps *caps = gst_caps_from_string(("video/x-raw(memory:DMABuf),format=DMA_DRM,width=640,height=480,drm-format=" +
-                                          std::string(format))
-                                             .c_str());
+    GstCaps *caps = gst_caps_from_string(
+        ("video/x-raw(memory:DMABuf),format=DMA_DRM,width=640,height=480,drm-format=" + std::string(format)).c_str());
     gst_buffer_pool_config_set_params(config, caps, 0, 2, 0);
     gst_caps_unref(caps);
     if (meta) gst_buffer_pool_config_add_option(config, GST_BUFFER_POOL_OPTION_VIDEO_META);
