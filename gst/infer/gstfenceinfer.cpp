@@ -31,6 +31,7 @@
 
 #include "gst/infer/device/tensor_device.h"
 #include "gst/infer/element/device_choice.h"
+#include "gst/infer/element/element_state.h"
 #include "gst/infer/element/settings.h"
 #include "gst/infer/element/tensor_layout.h"
 #include "gst/infer/model/model.h"
@@ -50,75 +51,11 @@
 #include "gst/zerocopy/gstzcmemoryneed.h"
 #include "gst/zerocopy/shallow_copy.h"
 
-GST_DEBUG_CATEGORY_STATIC(gst_fence_infer_debug);
+GST_DEBUG_CATEGORY(gst_fence_infer_debug);
 #define GST_CAT_DEFAULT gst_fence_infer_debug
 
 using namespace gstzc;
 using namespace gstzc::infer;
-
-namespace {
-
-struct State {
-  Settings settings; // under the object lock
-
-  const std::shared_ptr<FrameQueue> queue = std::make_shared<FrameQueue>();
-  // Queue and task open and close together under this: a task that pauses because the queue was closed must not do so
-  // after somebody opened it and started the task. Never held while waiting for the task.
-  std::mutex task_mutex;
-
-  std::mutex model_mutex;
-  std::shared_ptr<ModelRunner> runner;  // from PAUSED on; under model_mutex
-  guint64 runs = 0;                     // counts the times a model was there; under model_mutex
-  guint64 loads = 0;                    // counts the models asked for: the last one wins; under model_mutex
-  std::shared_ptr<TensorDevice> device; // made when the first frames need it, for this run; under model_mutex
-
-  std::shared_ptr<MappingCache> mappings; // while a model is loaded, so that other caps find them too
-
-  SkipPolicy skip;
-  // the streaming thread's, or anybody's while it is stopped
-  std::optional<FrameCaps> caps;
-  std::shared_ptr<TensorDevice> reader;    // of frames with these caps; null: the CPU
-  std::shared_ptr<const FrameSetup> setup; // for these caps
-  GstSegment segment;
-
-  // the source-pad task's, or anybody's while it is stopped
-  guint64 frame = 0; // number of the next one
-  bool warned_of_fence = false;
-  bool discont = false;            // frames before the next one were dropped
-  std::optional<FrameResult> last; // for frames that repeat it
-  std::shared_ptr<const FrameSetup> last_setup;
-  guint64 last_frame = 0; // its number
-  GstClockTime last_pts = GST_CLOCK_TIME_NONE;
-  gint64 stats_posted = 0; // monotonic time, us
-
-  bool error_posted = false; // under the object lock
-
-  std::mutex stats_mutex;
-  Stats stats;                                // under stats_mutex
-  guint64 dropped_before = 0;                 // what the queue had dropped when this run began; under stats_mutex
-  guint64 frame_ns = 0;                       // a frame's duration; 0: the caps do not say; under stats_mutex
-  guint64 batch_ns = 0;                       // that a picture may wait for others; under stats_mutex
-  guint64 measured_ns = 0;                    // from a frame's arrival to its results; under stats_mutex
-  std::optional<guint64> latency_reported_ns; // in the last answer to a latency query; under stats_mutex
-
-  // How long a frame is here. With the lock of stats_mutex, as the next.
-  guint64 latency() const { return std::max(frame_ns + batch_ns, measured_ns); }
-  // A pipeline that was told too little is late with every frame: true where it has to ask again, once.
-  bool latencyHasGrown() {
-    if (!latency_reported_ns || latency() <= *latency_reported_ns + *latency_reported_ns / 4) return false;
-    latency_reported_ns = latency();
-    return true;
-  }
-};
-
-} // namespace
-
-struct _GstFenceInfer {
-  GstElement parent;
-  GstPad *sinkpad;
-  GstPad *srcpad;
-  State *state;
-};
 
 G_DEFINE_TYPE_WITH_CODE(GstFenceInfer, gst_fence_infer, GST_TYPE_ELEMENT,
                         GST_DEBUG_CATEGORY_INIT(gst_fence_infer_debug, "fenceinfer", 0, "inference on frames in place"))
@@ -126,28 +63,11 @@ GST_ELEMENT_REGISTER_DEFINE(fenceinfer, "fenceinfer", GST_RANK_NONE, GST_TYPE_FE
 
 static guint stats_property; // the id behind those of the settings
 
-static Settings settings_of(GstFenceInfer *self) {
-  GST_OBJECT_LOCK(self);
-  Settings settings = self->state->settings;
-  GST_OBJECT_UNLOCK(self);
-  return settings;
-}
-
-static std::shared_ptr<ModelRunner> runner_of(GstFenceInfer *self) {
-  std::lock_guard lock(self->state->model_mutex);
-  return self->state->runner;
-}
-
 // --- results
 
-static std::shared_ptr<TensorDevice> device_of(GstFenceInfer *self) {
-  std::lock_guard lock(self->state->model_mutex);
-  return self->state->device;
-}
-
 static GstStructure *stats_structure(GstFenceInfer *self) {
-  State *s = self->state;
-  const auto device = device_of(self);
+  FenceInferState *s = self->state;
+  const auto device = deviceOf(self);
   std::lock_guard lock(s->stats_mutex);
   s->stats.queue_depth = s->queue->inFlight();
   Stats stats = s->stats;
@@ -159,14 +79,6 @@ static GstStructure *stats_structure(GstFenceInfer *self) {
   return stats.structure();
 }
 
-// Messages have to be UTF-8; names of files and what stands in broken models need not be.
-static std::string valid(const std::string &text) {
-  gchar *made = g_utf8_make_valid(text.data(), static_cast<gssize>(text.size()));
-  const std::string copy = made;
-  g_free(made);
-  return copy;
-}
-
 static void post_error_once(GstFenceInfer *self, GQuark domain, gint code, const Error &error) {
   GST_OBJECT_LOCK(self);
   const bool first = !self->state->error_posted;
@@ -174,7 +86,7 @@ static void post_error_once(GstFenceInfer *self, GQuark domain, gint code, const
   GST_OBJECT_UNLOCK(self);
   if (first)
     gst_element_message_full(GST_ELEMENT(self), GST_MESSAGE_ERROR, domain, code,
-                             g_strdup(valid(error.message()).c_str()), nullptr, __FILE__, GST_FUNCTION, __LINE__);
+                             g_strdup(validText(error.message()).c_str()), nullptr, __FILE__, GST_FUNCTION, __LINE__);
 }
 
 // After end of stream no flow return reaches the source any more: says on the bus what stopped the task.
@@ -192,7 +104,7 @@ static void post_latency(GstFenceInfer *self) {
 }
 
 static void account(GstFenceInfer *self, const FrameResult &result) {
-  State *s = self->state;
+  FenceInferState *s = self->state;
   bool grown = false;
   {
     std::lock_guard lock(s->stats_mutex);
@@ -221,7 +133,7 @@ static void account(GstFenceInfer *self, const FrameResult &result) {
 // Counts how a frame's fences ended, and says on the bus where they ended badly.
 static void report_fence(GstFenceInfer *self, guint64 frame, const FrameQueue::FenceEnd &end,
                          const FenceVerdict &verdict) {
-  State *s = self->state;
+  FenceInferState *s = self->state;
   {
     std::lock_guard lock(s->stats_mutex);
     s->stats.add(end);
@@ -257,7 +169,8 @@ static GstBuffer *attach(GstFenceInfer *self, GstBuffer *buffer, const FrameResu
     if (settings.output != OutputKind::TensorMeta && model.decoder != nullptr)
       region.ids = attachFindings(buffer, picture.findings, {picture.object, &model.labels});
     if (!picture.tensors.tensors.empty() && !picture.object) { // kept where they were asked for when the frame came
-      const Status attached = attachTensors(buffer, picture.tensors, model.engine->outputs(), model.tags);
+      const Status attached =
+          attachTensors(buffer, picture.tensors, model.engine->outputs(), model.tags, picture.shared);
       if (!attached) {
         post_error_once(self, GST_STREAM_ERROR, GST_STREAM_ERROR_FAILED, attached.error());
         gst_buffer_unref(buffer);
@@ -281,7 +194,7 @@ static GstBuffer *attach(GstFenceInfer *self, GstBuffer *buffer, const FrameResu
 // --- source-pad task
 
 static void post_stats(GstFenceInfer *self, guint interval) {
-  State *s = self->state;
+  FenceInferState *s = self->state;
   if (interval == 0) return;
   const gint64 now = g_get_monotonic_time();
   if (now - s->stats_posted < static_cast<gint64>(interval) * 1000) return;
@@ -294,7 +207,7 @@ static void post_stats(GstFenceInfer *self, guint interval) {
 // A frame that the model did not look at. Takes the buffer; the one that is to leave.
 static GstBuffer *pass_skipped(GstFenceInfer *self, GstBuffer *buffer, const Settings &settings, guint64 frame,
                                GstFlowReturn *flow) {
-  State *s = self->state;
+  FenceInferState *s = self->state;
   const bool repeat = settings.repeat_results && s->last && s->last_setup;
   {
     std::lock_guard lock(s->stats_mutex);
@@ -312,7 +225,7 @@ static GstBuffer *pass_skipped(GstFenceInfer *self, GstBuffer *buffer, const Set
 // why).
 static GstBuffer *finish_job(GstFenceInfer *self, GstBuffer *buffer, FrameJob &job, FrameQueue::FenceEnd fence,
                              const Settings &settings, guint64 frame, GstFlowReturn *flow) {
-  State *s = self->state;
+  FenceInferState *s = self->state;
   const FenceVerdict &verdict = job.verdict();
   if (const auto &failed = job.failedOnDevice(); failed) fence.result = *failed;
   report_fence(self, frame, fence, verdict);
@@ -357,8 +270,8 @@ static GstBuffer *finish_job(GstFenceInfer *self, GstBuffer *buffer, FrameJob &j
 }
 
 static GstFlowReturn handle_buffer(GstFenceInfer *self, FrameQueue::Item item) {
-  State *s = self->state;
-  const Settings settings = settings_of(self);
+  FenceInferState *s = self->state;
+  const Settings settings = settingsOf(self);
   const guint64 frame = s->frame++;
   GstFlowReturn flow = GST_FLOW_OK;
   GstBuffer *buffer = GST_BUFFER_CAST(item.object);
@@ -433,7 +346,7 @@ static void close_queue(GstFenceInfer *self) {
 
 static void gst_fence_infer_loop(gpointer data) {
   auto *self = GST_FENCE_INFER(data);
-  State *s = self->state;
+  FenceInferState *s = self->state;
   auto item = s->queue->pop();
   if (!item) {
     std::lock_guard lock(s->task_mutex);
@@ -471,7 +384,7 @@ static void gst_fence_infer_loop(gpointer data) {
 
 // Drops what waits; events that stay on a pad are kept for the next buffers where the stream goes on (flush).
 static void drop_queued(GstFenceInfer *self, bool goes_on) {
-  State *s = self->state;
+  FenceInferState *s = self->state;
   auto cleared = s->queue->clear();
   {
     std::lock_guard lock(s->stats_mutex);
@@ -485,27 +398,18 @@ static void drop_queued(GstFenceInfer *self, bool goes_on) {
     }
     gst_event_unref(event);
   }
-  if (auto runner = runner_of(self); runner) runner->dropUnwanted(); // what was being worked on for the frames dropped
+  if (auto runner = runnerOf(self); runner) runner->dropUnwanted(); // what was being worked on for the frames dropped
   s->last.reset();
   s->discont = false;
 }
 
-// What follows from how many pictures the model takes at a time.
-static void use_batch(GstFenceInfer *self, const Model &model) {
-  State *s = self->state;
-  const Settings settings = settings_of(self);
-  s->queue->setCapacity(std::max(queueCapacity(settings), static_cast<guint>(model.plan.batch)));
-  std::lock_guard lock(s->stats_mutex);
-  s->batch_ns = model.plan.batch > 1 ? settings.batch_timeout * GST_MSECOND : 0;
-}
-
 // What frames need that come from now on: again, where caps or model have changed. Null: said on the bus.
 static std::shared_ptr<const FrameSetup> setup_of(GstFenceInfer *self, const ModelRunner &runner) {
-  State *s = self->state;
+  FenceInferState *s = self->state;
   auto model = runner.model();
   if (s->setup && s->setup->model == model) return s->setup;
   s->setup.reset();
-  use_batch(self, *model);
+  useBatch(self, *model);
   auto setup = FrameSetup::create(std::move(model), *s->caps, s->reader);
   if (!setup)
     post_error_once(self, GST_STREAM_ERROR, GST_STREAM_ERROR_FORMAT, setup.error());
@@ -514,19 +418,8 @@ static std::shared_ptr<const FrameSetup> setup_of(GstFenceInfer *self, const Mod
   return s->setup;
 }
 
-// Of this run; made where there is none yet.
-static Result<std::shared_ptr<TensorDevice>> ensure_device(GstFenceInfer *self) {
-  State *s = self->state;
-  if (auto device = device_of(self)) return device;
-  auto made = makeTensorDevice(kCudaDevice, GST_ELEMENT_CAST(self)); // asks neighbours: not with a lock held
-  if (!made) return made;
-  std::lock_guard lock(s->model_mutex);
-  if (s->device == nullptr) s->device = made.take();
-  return s->device;
-}
-
 static bool use_caps(GstFenceInfer *self, const GstCaps *caps) {
-  State *s = self->state;
+  FenceInferState *s = self->state;
   s->setup.reset();
   s->reader.reset();
   s->caps.reset();
@@ -535,8 +428,8 @@ static bool use_caps(GstFenceInfer *self, const GstCaps *caps) {
     post_error_once(self, GST_STREAM_ERROR, GST_STREAM_ERROR_FORMAT, parsed.error());
     return false;
   }
-  if (readByDevice(*parsed, settings_of(self).preprocess_device)) {
-    auto device = ensure_device(self);
+  if (readByDevice(*parsed, settingsOf(self))) {
+    auto device = ensureDevice(self);
     if (!device) {
       Error error = device.error();
       error.what = "frames that a CUDA device has to read: " + error.what;
@@ -557,12 +450,12 @@ static bool use_caps(GstFenceInfer *self, const GstCaps *caps) {
     s->stats.device = s->reader ? s->reader->name() : "cpu";
   }
   if (grown) post_latency(self);
-  const auto runner = runner_of(self);
+  const auto runner = runnerOf(self);
   return runner && setup_of(self, *runner) != nullptr;
 }
 
 static bool look_at(GstFenceInfer *self, GstBuffer *buffer, const Settings &settings) {
-  State *s = self->state;
+  FenceInferState *s = self->state;
   if (GST_BUFFER_FLAG_IS_SET(buffer, GST_BUFFER_FLAG_GAP)) return false; // nothing is in it
   GstClockTime running_time = GST_CLOCK_TIME_NONE;
   if (s->segment.format == GST_FORMAT_TIME && GST_BUFFER_PTS_IS_VALID(buffer))
@@ -575,15 +468,15 @@ static bool look_at(GstFenceInfer *self, GstBuffer *buffer, const Settings &sett
 
 static GstFlowReturn gst_fence_infer_chain(GstPad *pad, GstObject *parent, GstBuffer *buffer) {
   auto *self = GST_FENCE_INFER(parent);
-  State *s = self->state;
-  const auto runner = runner_of(self);
+  FenceInferState *s = self->state;
+  const auto runner = runnerOf(self);
   if (!gst_pad_has_current_caps(pad) || !s->caps) {
     gst_buffer_unref(buffer);
     post_error_once(self, GST_STREAM_ERROR, GST_STREAM_ERROR_FORMAT,
                     {"a frame came before its caps", 0, "Put a capsfilter with video/x-raw caps before fenceinfer"});
     return GST_FLOW_NOT_NEGOTIATED;
   }
-  const Settings settings = settings_of(self);
+  const Settings settings = settingsOf(self);
   s->queue->setWhenFull(settings.drop_policy);
   FrameTask task;
   task.look = runner && look_at(self, buffer, settings);
@@ -598,7 +491,9 @@ static GstFlowReturn gst_fence_infer_chain(GstPad *pad, GstObject *parent, GstBu
       return GST_FLOW_NOT_NEGOTIATED;
     }
     task.decode = decodeOptions(settings, *task.setup->model);
-    task.keep_tensors = settings.output != OutputKind::RelationMeta;
+    task.keep_tensors = wantsTensors(settings);
+    task.device_tensors = wantsDeviceTensors(settings);
+    task.early = queueCapacity(settings);
     task.objects = settings.region == InferenceRegion::Objects;
     if (task.objects) task.object_classes = parseObjectClasses(settings.object_class);
   }
@@ -611,7 +506,7 @@ static GstFlowReturn gst_fence_infer_chain(GstPad *pad, GstObject *parent, GstBu
 
 static gboolean gst_fence_infer_sink_event(GstPad *pad, GstObject *parent, GstEvent *event) {
   auto *self = GST_FENCE_INFER(parent);
-  State *s = self->state;
+  FenceInferState *s = self->state;
   switch (GST_EVENT_TYPE(event)) {
   case GST_EVENT_FLUSH_START: {
     const gboolean pushed = gst_pad_push_event(self->srcpad, event);
@@ -649,7 +544,7 @@ static gboolean gst_fence_infer_sink_event(GstPad *pad, GstObject *parent, GstEv
   }
   const GstFlowReturn flow = s->queue->pushEvent(event);
   if (eos) {
-    if (auto runner = runner_of(self); runner) runner->hurry(); // with the event in the queue: FrameJob looks there
+    if (auto runner = runnerOf(self); runner) runner->hurry(); // with the event in the queue: FrameJob looks there
     post_flow_error_once(self, flow);
   }
   return flow == GST_FLOW_OK;
@@ -672,8 +567,8 @@ static void leave_out_unreadable(GstFenceInfer *self, GstQuery *query) {
 static gboolean answer_caps(GstFenceInfer *self, GstQuery *query) {
   if (!gst_pad_proxy_query_caps(self->sinkpad, query)) return FALSE;
   leave_out_unreadable(self, query);
-  const Layout layout = settings_of(self).layout;
-  const auto runner = runner_of(self);
+  const Layout layout = settingsOf(self).layout;
+  const auto runner = runnerOf(self);
   if (!runner || layout == Layout::Frame || (layout == Layout::Auto && !endsUnseen(self->srcpad))) return TRUE;
   GstCaps *tensor = tensorCaps(*runner->model());
   if (tensor == nullptr) return TRUE;
@@ -697,7 +592,7 @@ static gboolean answer_caps(GstFenceInfer *self, GstQuery *query) {
 static gboolean gst_fence_infer_sink_query(GstPad *pad, GstObject *parent, GstQuery *query) {
   auto *self = GST_FENCE_INFER(parent);
   if ((gst_query_type_get_flags(GST_QUERY_TYPE(query)) & GST_QUERY_TYPE_SERIALIZED) != 0) {
-    if (auto runner = runner_of(self); runner) runner->hurry(); // no frame comes before the answer
+    if (auto runner = runnerOf(self); runner) runner->hurry(); // no frame comes before the answer
     return self->state->queue->pushQuery(query);
   }
   if (GST_QUERY_TYPE(query) == GST_QUERY_CAPS) return answer_caps(self, query);
@@ -778,216 +673,14 @@ static gboolean gst_fence_infer_src_activate_mode(GstPad *pad, GstObject *parent
   return stopped;
 }
 
-// --- states
-
-static void post_load_error(GstFenceInfer *self, const LoadError &failure) {
-  const std::string text = valid(failure.error.message());
-  switch (failure.kind) {
-  case LoadFailure::NoLibrary: GST_ELEMENT_ERROR(self, LIBRARY, INIT, ("%s", text.c_str()), (nullptr)); break;
-  case LoadFailure::NotFound: GST_ELEMENT_ERROR(self, RESOURCE, NOT_FOUND, ("%s", text.c_str()), (nullptr)); break;
-  case LoadFailure::NoAccess: GST_ELEMENT_ERROR(self, RESOURCE, OPEN_READ, ("%s", text.c_str()), (nullptr)); break;
-  case LoadFailure::BadModel: GST_ELEMENT_ERROR(self, RESOURCE, READ, ("%s", text.c_str()), (nullptr)); break;
-  case LoadFailure::NoProvider:
-  case LoadFailure::OtherOptions: GST_ELEMENT_ERROR(self, LIBRARY, SETTINGS, ("%s", text.c_str()), (nullptr)); break;
-  }
-}
-
-// Settings that each make sense, but together leave frames as they came: said once.
-static void warn_of_nothing(GstFenceInfer *self, const Settings &settings, const Model &model) {
-  if (settings.output == OutputKind::RelationMeta && model.decoder == nullptr)
-    GST_ELEMENT_WARNING(self, LIBRARY, SETTINGS,
-                        ("decoder=none with output=relation-meta attaches nothing to the frames. Set "
-                         "output=tensor-meta for the model's tensors, or let a decoder make results of them"),
-                        (nullptr));
-  if (settings.output == OutputKind::TensorMeta && settings.region == InferenceRegion::Objects)
-    GST_ELEMENT_WARNING(self, LIBRARY, SETTINGS,
-                        ("output=tensor-meta with inference-region=objects attaches nothing to the frames: tensors are "
-                         "of whole frames. Set output=relation-meta"),
-                        (nullptr));
-}
-
-static void request_swap(GstFenceInfer *self);
-
-static bool load_model(GstFenceInfer *self) {
-  State *s = self->state;
-  const Settings settings = settings_of(self);
-  auto options = modelOptions(settings);
-  if (!options) {
-    const std::string text = options.error().message();
-    if (settings.model_file.empty())
-      GST_ELEMENT_ERROR(self, RESOURCE, NOT_FOUND, ("%s", text.c_str()), (nullptr));
-    else
-      GST_ELEMENT_ERROR(self, LIBRARY, SETTINGS, ("%s", text.c_str()), (nullptr));
-    return false;
-  }
-  std::shared_ptr<TensorDevice> device;
-  if (settings.preprocess_device == PreprocessDevice::Cuda) {
-    auto made = makeTensorDevice(kCudaDevice, GST_ELEMENT_CAST(self));
-    if (!made) {
-      const std::string text = valid("preprocess-device=cuda: " + made.error().message());
-      GST_ELEMENT_ERROR(self, LIBRARY, INIT, ("%s", text.c_str()), (nullptr));
-      return false;
-    }
-    device = made.take();
-  }
-  auto acquired = acquireRunner(settings.model_instance_id, *options, runnerOptions(settings));
-  if (acquired.runner == nullptr) {
-    post_load_error(self, acquired.failure);
-    return false;
-  }
-  GST_INFO_OBJECT(self, "%s", describe(*acquired.runner->model()).c_str());
-  warn_of_nothing(self, settings, *acquired.runner->model());
-  {
-    std::lock_guard lock(s->model_mutex);
-    s->runner = std::move(acquired.runner);
-    s->device = std::move(device);
-  }
-  if (settings_of(self).model_file != settings.model_file) request_swap(self); // it was set meanwhile
-
-  s->mappings = MappingCache::process();
-  use_batch(self, *runner_of(self)->model());
-  s->frame = 0;
-  s->warned_of_fence = false;
-  s->stats_posted = g_get_monotonic_time();
-  s->last.reset();
-  s->caps.reset();
-  s->reader.reset();
-  s->setup.reset();
-  s->skip.reset();
-  gst_segment_init(&s->segment, GST_FORMAT_UNDEFINED);
-  GST_OBJECT_LOCK(self);
-  s->error_posted = false;
-  GST_OBJECT_UNLOCK(self);
-  std::lock_guard lock(s->stats_mutex);
-  s->stats = {};
-  s->dropped_before = s->queue->droppedByPolicy();
-  s->frame_ns = s->measured_ns = 0;
-  s->latency_reported_ns.reset();
-  return true;
-}
-
-static void unload_model(GstFenceInfer *self) {
-  State *s = self->state;
-  std::shared_ptr<ModelRunner> runner;
-  std::shared_ptr<TensorDevice> device;
-  {
-    std::lock_guard lock(s->model_mutex);
-    runner.swap(s->runner);
-    device.swap(s->device);
-    ++s->runs; // what is still being loaded comes too late
-  }
-  if (device != nullptr) {
-    std::lock_guard lock(s->stats_mutex);
-    s->stats.copies += device->copies();
-    s->stats.bytes_copied += device->bytesCopied();
-  }
-  s->reader.reset();
-  s->setup.reset();
-  s->last.reset();
-  s->last_setup.reset();
-  s->mappings.reset();
-} // the runner ends here, if nobody shares it, and the device
-
-// --- another model while frames flow
-
-struct Swap {
-  guint64 run = 0, number = 0; // of the request
-  Settings settings;
-};
-
-static void post_swap(GstFenceInfer *self, const std::string &new_file, const std::string &old_file,
-                      const std::string &why, bool warn) {
-  const std::string file = valid(new_file), previous = valid(old_file), error = valid(why);
-  GstStructure *told = gst_structure_new("fenceinfer-model", "model-file", G_TYPE_STRING, file.c_str(), "previous",
-                                         G_TYPE_STRING, previous.c_str(), "success", G_TYPE_BOOLEAN, error.empty(),
-                                         "error", G_TYPE_STRING, error.empty() ? nullptr : error.c_str(), nullptr);
-  gst_element_post_message(GST_ELEMENT(self), gst_message_new_element(GST_OBJECT(self), told));
-  if (warn)
-    GST_ELEMENT_WARNING(self, LIBRARY, SETTINGS, ("model-file stays %s: %s", previous.c_str(), error.c_str()),
-                        (nullptr));
-}
-
-// Why the model cannot take over for the frames that come now; empty where it can.
-static std::string unfit(GstFenceInfer *self, const std::shared_ptr<const Model> &model) {
-  GstCaps *caps = gst_pad_get_current_caps(self->sinkpad);
-  if (caps == nullptr) return {};
-  auto parsed = parseFrameCaps(caps);
-  gst_caps_unref(caps);
-  if (!parsed) return parsed.error().message();
-  const auto device = readByDevice(*parsed, settings_of(self).preprocess_device) ? device_of(self) : nullptr;
-  auto setup = FrameSetup::create(model, *parsed, device);
-  return setup ? std::string() : setup.error().message();
-}
-
-// In a thread of its own.
-static void swap_model(GstElement *element, gpointer data) {
-  auto *self = GST_FENCE_INFER(element);
-  State *s = self->state;
-  const Swap &swap = *static_cast<Swap *>(data);
-  std::string error;
-  LoadedModel loaded;
-  auto options = modelOptions(swap.settings);
-  if (!options)
-    error = options.error().message();
-  else if (loaded = loadModel(*options); loaded.model == nullptr)
-    error = loaded.failure.error.message();
-  else
-    error = unfit(self, loaded.model);
-
-  const std::string &file = swap.settings.model_file;
-  std::string previous;
-  std::shared_ptr<const Model> old; // goes without the lock
-  bool latest = false;
-  {
-    std::lock_guard lock(s->model_mutex);
-    if (s->runner == nullptr || swap.run != s->runs) {
-      GST_DEBUG_OBJECT(self, "%s: loaded too late", file.c_str());
-      return;
-    }
-    old = s->runner->model();
-    previous = old->file;
-    latest = swap.number == s->loads;
-    if (latest && error.empty()) s->runner->setModel(loaded.model, *options);
-  }
-  if (!latest) {
-    post_swap(self, file, previous, "model-file was set again before this one was loaded", false);
-    return;
-  }
-  if (error.empty()) {
-    GST_INFO_OBJECT(self, "%s", describe(*loaded.model).c_str());
-    if (!sameTensorCaps(*old, *loaded.model)) gst_pad_push_event(self->sinkpad, gst_event_new_reconfigure());
-  } else {
-    GST_OBJECT_LOCK(self);
-    const bool back = s->settings.model_file == file;
-    if (back) s->settings.model_file = previous;
-    GST_OBJECT_UNLOCK(self);
-    if (back) g_object_notify(G_OBJECT(self), "model-file");
-  }
-  post_swap(self, file, previous, error, !error.empty());
-}
-
-// For the model file that the settings name by now; nothing where none is loaded yet: it will be on the way to PAUSED.
-static void request_swap(GstFenceInfer *self) {
-  auto swap = std::make_unique<Swap>();
-  {
-    std::lock_guard lock(self->state->model_mutex);
-    if (self->state->runner == nullptr) return;
-    swap->run = self->state->runs;
-    swap->number = ++self->state->loads;
-  }
-  swap->settings = settings_of(self);
-  gst_element_call_async(GST_ELEMENT(self), swap_model, swap.release(),
-                         [](gpointer data) { delete static_cast<Swap *>(data); });
-}
-
 static GstStateChangeReturn gst_fence_infer_change_state(GstElement *element, GstStateChange transition) {
   auto *self = GST_FENCE_INFER(element);
-  if (transition == GST_STATE_CHANGE_READY_TO_PAUSED && !load_model(self)) return GST_STATE_CHANGE_FAILURE;
+  if (transition == GST_STATE_CHANGE_READY_TO_PAUSED && !openModel(self)) return GST_STATE_CHANGE_FAILURE;
   const GstStateChangeReturn result =
       GST_ELEMENT_CLASS(gst_fence_infer_parent_class)->change_state(element, transition);
   const bool stopped = transition == GST_STATE_CHANGE_PAUSED_TO_READY;
   const bool failed = transition == GST_STATE_CHANGE_READY_TO_PAUSED && result == GST_STATE_CHANGE_FAILURE;
-  if (stopped || failed) unload_model(self);
+  if (stopped || failed) closeModel(self);
   return result;
 }
 
@@ -999,7 +692,7 @@ static void gst_fence_infer_set_property(GObject *object, guint id, const GValue
   const bool known = setSetting(self->state->settings, id, value);
   GST_OBJECT_UNLOCK(self);
   if (!known) G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
-  if (id == modelFileId()) request_swap(self);
+  if (id == modelFileId()) requestSwap(self);
 }
 
 static void gst_fence_infer_get_property(GObject *object, guint id, GValue *value, GParamSpec *pspec) {
@@ -1008,7 +701,7 @@ static void gst_fence_infer_get_property(GObject *object, guint id, GValue *valu
     g_value_take_boxed(value, stats_structure(self));
     return;
   }
-  if (!getSetting(settings_of(self), id, value)) G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
+  if (!getSetting(settingsOf(self), id, value)) G_OBJECT_WARN_INVALID_PROPERTY_ID(object, id, pspec);
 }
 
 // --- type
@@ -1059,7 +752,7 @@ static void gst_fence_infer_class_init(GstFenceInferClass *klass) {
 }
 
 static void gst_fence_infer_init(GstFenceInfer *self) {
-  self->state = new State;
+  self->state = new FenceInferState;
   auto *klass = GST_ELEMENT_GET_CLASS(self);
 
   self->sinkpad = gst_pad_new_from_template(gst_element_class_get_pad_template(klass, "sink"), "sink");

@@ -39,7 +39,7 @@ public:
   }
 
   Status fill(GstBuffer *frame, const FrameCaps &caps, const infer::PixelPlan &plan, infer::TensorTarget target,
-              Done done) override {
+              infer::Made, Done done) override {
     if (refuse_fill) return Error{"the device takes nothing", EIO, "Try another one"};
     ++fills;
     last_kind = caps.memory;
@@ -57,8 +57,48 @@ public:
     ++memories;
     return std::shared_ptr<void>(std::calloc(1, bytes), std::free);
   }
-  Result<std::shared_ptr<void>> newDeviceMemory(size_t) override { return Error{"memory of a fake", ENOSYS, ""}; }
-  void *stream() const override { return nullptr; }
+  // Where it has a stream its memory is the host's all the same.
+  Result<std::shared_ptr<void>> newDeviceMemory(size_t bytes) override {
+    if (own_stream == nullptr) return Error{"memory of a fake", ENOSYS, ""};
+    return newHostMemory(bytes);
+  }
+  void *stream() const override { return own_stream; }
+  int libraryDevice() const override { return own_stream != nullptr ? library_device : -1; }
+
+  void toHost(infer::Outputs tensors, Came came) override {
+    ++downloads;
+    tensors_to_host += static_cast<int>(tensors.tensors.size());
+    for (infer::TensorView &view : tensors.tensors) view.space = infer::MemorySpace::Host;
+    tensors.on_stream = false;
+    {
+      const std::lock_guard lock(mutex_);
+      results_.push_back({std::move(tensors), std::move(came)});
+    }
+    if (!hold_results) releaseResults();
+  }
+  Result<std::vector<infer::BufferRef>> share(const infer::Outputs &tensors) override {
+    if (refuse_share) return Error{"the device shares nothing", EIO, ""};
+    std::vector<infer::BufferRef> buffers;
+    for (const infer::TensorView &view : tensors.tensors) {
+      buffers.emplace_back(gst_buffer_new_allocate(nullptr, view.bytes, nullptr));
+      gst_buffer_fill(buffers.back().get(), 0, view.data, view.bytes);
+    }
+    return buffers;
+  }
+  // What was to come to the host comes, or that instead.
+  void releaseResults(const Status &status = Nothing{}) {
+    std::vector<Results> all;
+    {
+      const std::lock_guard lock(mutex_);
+      all.swap(results_);
+    }
+    for (Results &results : all) {
+      if (status)
+        results.came(std::move(results.tensors));
+      else
+        results.came(status.error());
+    }
+  }
   guint64 copies() const override { return 3; }
   guint64 bytesCopied() const override { return 300; }
 
@@ -93,6 +133,10 @@ public:
     for (size_t i = 0; i < bytes / sizeof(float); ++i) static_cast<float *>(tensor)[i] = byte;
   };
   const char *waits_for = nullptr; // kind of event
+  void *own_stream = nullptr;      // any address; before the first use
+  int library_device = 0;          // with a stream
+  std::atomic<bool> hold_results = false, refuse_share = false;
+  std::atomic<int> downloads = 0, tensors_to_host = 0;
   std::atomic<bool> hold = false, fail = false, refuse_fill = false, refuse_caps = false, refuse_memory = false;
   std::atomic<int> fills = 0, memories = 0;
   std::atomic<MemoryKind> last_kind = MemoryKind::System;
@@ -104,6 +148,10 @@ private:
     infer::TensorTarget target;
     Done done;
   };
+  struct Results {
+    infer::Outputs tensors;
+    Came came;
+  };
   void end(Work work, const Status &status) {
     if (status) pixels(work.frame, work.plan, work.target.memory.get(), work.target.bytes);
     gst_buffer_unref(work.frame);
@@ -113,6 +161,7 @@ private:
   mutable std::mutex mutex_;
   std::deque<Work> held_;
   std::vector<infer::PixelPlan> plans_;
+  std::vector<Results> results_;
 };
 
 } // namespace gstzc::test

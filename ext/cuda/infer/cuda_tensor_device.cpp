@@ -15,6 +15,8 @@
 
 #include <pthread.h>
 
+#include "ext/cuda/infer/calling_back.h"
+#include "ext/cuda/infer/device_results.h"
 #include "ext/cuda/infer/read_frame.h"
 #include "ext/cuda/infer/tensor_filler.h"
 #include "ext/cuda/memory/import_memory.h"
@@ -33,12 +35,9 @@ using infer::TensorTarget;
 // stopped only after it, and its fences end then.
 constexpr std::chrono::milliseconds kPatience{100};
 
-thread_local int calling_back = 0; // this thread is in a `done`
-
 void callBack(const TensorDevice::Done &done, Status status) {
-  ++calling_back;
+  const CallingBack here;
   done(std::move(status));
-  --calling_back;
 }
 
 struct Work {
@@ -46,6 +45,7 @@ struct Work {
   FrameCaps caps;
   infer::PixelPlan plan;
   TensorTarget target;
+  infer::Made when = infer::Made::Done;
   TensorDevice::Done done;
 
   void end(const Status &status) {
@@ -61,11 +61,14 @@ public:
   Core(ContextPtr context, std::vector<std::unique_ptr<ImportRoute>> routes)
       : context_(std::move(context)), imports_(std::move(routes), RouteWishes()) {}
 
-  Result<CUstream> start();
+  Result<CUstream> start(GstCudaContext *gst_context);
   void add(Work work);
   void stop();
   void work(); // the thread's whole life
 
+  // For any thread.
+  DeviceResults &results() { return *results_; }
+  TensorFiller &filler() { return *first_; }
   guint64 copies() const { return copies_; }
   guint64 bytesCopied() const { return bytes_copied_; }
 
@@ -76,7 +79,9 @@ private:
 
   const ContextPtr context_;
   CachedImports imports_;
+  std::unique_ptr<DeviceResults> results_;
   std::vector<std::unique_ptr<TensorFiller>> fillers_; // of each context; the first is of context_
+  TensorFiller *first_ = nullptr;
   std::atomic<guint64> copies_ = 0, bytes_copied_ = 0;
 
   std::mutex mutex_;
@@ -85,9 +90,13 @@ private:
   bool stopping_ = false;
 };
 
-Result<CUstream> Core::start() {
+Result<CUstream> Core::start(GstCudaContext *gst_context) {
   auto filler = fillerFor(context_);
   if (!filler) return filler.error();
+  auto results = DeviceResults::create(context_, gst_context, (*filler)->stream());
+  if (!results) return results.error();
+  results_ = results.take();
+  first_ = *filler;
   return (*filler)->stream();
 }
 
@@ -162,7 +171,7 @@ void Core::process(Work work) {
     ++copies_;
     bytes_copied_ += read->import->copyBytes();
   }
-  (*filler)->fill(std::exchange(work.frame, nullptr), read.take(), work.plan, std::move(work.target),
+  (*filler)->fill(std::exchange(work.frame, nullptr), read.take(), work.plan, std::move(work.target), work.when,
                   [done = std::move(work.done)](const Status &status) { callBack(done, status); });
 }
 
@@ -181,7 +190,7 @@ bool isPrimary(const CudaContext &context) {
   return primary == context.handle;
 }
 
-class CudaTensorDevice : public TensorDevice {
+class CudaTensorDevice : public TensorDevice, public std::enable_shared_from_this<CudaTensorDevice> {
 public:
   // Shared with the thread, which outlives the device where that has to go at once.
   struct Shared {
@@ -191,7 +200,8 @@ public:
     bool over = false;
   };
 
-  static Result<std::shared_ptr<TensorDevice>> create(ContextPtr context, const MakeRoutes &routes);
+  static Result<std::shared_ptr<TensorDevice>> create(ContextPtr context, const MakeRoutes &routes,
+                                                      GstCudaContext *gst_context);
   CudaTensorDevice(ContextPtr context, std::shared_ptr<Core> core, CUstream stream, std::string name)
       : context_(std::move(context)), core_(std::move(core)), stream_(stream), name_(std::move(name)) {}
   ~CudaTensorDevice() override;
@@ -202,9 +212,17 @@ public:
     return std::strcmp(gst_zc_device_event_get_kind(event), kCudaEventKind) == 0;
   }
   Status fill(GstBuffer *frame, const FrameCaps &caps, const infer::PixelPlan &plan, TensorTarget target,
-              Done done) override {
-    core_->add({gst_buffer_ref(frame), caps, plan, std::move(target), std::move(done)});
+              infer::Made when, Done done) override {
+    if (when == infer::Made::OnStream && target.space != infer::MemorySpace::Device)
+      return Error{"a tensor in host memory, for who reads it on the device's stream", EINVAL, ""};
+    core_->add({gst_buffer_ref(frame), caps, plan, std::move(target), when, std::move(done)});
     return Nothing{};
+  }
+  void toHost(infer::Outputs tensors, Came came) override {
+    core_->results().toHost(core_->filler(), std::move(tensors), std::move(came));
+  }
+  Result<std::vector<infer::BufferRef>> share(const infer::Outputs &tensors) override {
+    return core_->results().share(core_->filler(), tensors, shared_from_this());
   }
   Result<std::shared_ptr<void>> newHostMemory(size_t bytes) override {
     auto made = allocPinned(context_, bytes);
@@ -273,7 +291,7 @@ CudaTensorDevice::~CudaTensorDevice() {
     shared_->changed.notify_all();
   }
   bool over = false;
-  if (calling_back == 0) { // else it would wait for itself
+  if (!CallingBack::now()) { // else it would wait for itself
     std::unique_lock lock(shared_->mutex);
     over = shared_->changed.wait_for(lock, kPatience, [this] { return shared_->over; });
   }
@@ -289,9 +307,10 @@ std::string nameOf(const CudaContext &context) {
   return "CUDA device " + std::to_string(context.device) + " (" + model + ")";
 }
 
-Result<std::shared_ptr<TensorDevice>> CudaTensorDevice::create(ContextPtr context, const MakeRoutes &routes) {
+Result<std::shared_ptr<TensorDevice>> CudaTensorDevice::create(ContextPtr context, const MakeRoutes &routes,
+                                                               GstCudaContext *gst_context) {
   auto core = std::make_shared<Core>(context, routes(context));
-  auto stream = core->start();
+  auto stream = core->start(gst_context);
   if (!stream) {
     Error error = stream.error();
     error.what = nameOf(*context) + ": " + error.what;
@@ -304,8 +323,9 @@ Result<std::shared_ptr<TensorDevice>> CudaTensorDevice::create(ContextPtr contex
 
 } // namespace
 
-Result<std::shared_ptr<TensorDevice>> makeCudaTensorDevice(ContextPtr context, const MakeRoutes &routes) {
-  return CudaTensorDevice::create(std::move(context), routes);
+Result<std::shared_ptr<TensorDevice>> makeCudaTensorDevice(ContextPtr context, const MakeRoutes &routes,
+                                                           GstCudaContext *gst_context) {
+  return CudaTensorDevice::create(std::move(context), routes, gst_context);
 }
 
 } // namespace gstzc::cuda

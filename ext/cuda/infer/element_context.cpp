@@ -105,7 +105,7 @@ Result<std::shared_ptr<infer::TensorDevice>> cudaTensorDeviceFor(GstElement *ele
     return Error{"a CUDA context on device 0", ENODEV, "Is there a CUDA device? nvidia-smi lists them"};
   ContextPtr ours = contextOf(context.get());
   if (ours == nullptr) return Error{"the CUDA context of the pipeline has no driver", ENODEV, ""};
-  return makeCudaTensorDevice(std::move(ours));
+  return makeCudaTensorDevice(std::move(ours), allRoutes, context.get());
 }
 
 } // namespace gstzc::cuda

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "ext/cuda/infer/calling_back.h"
 #include "ext/cuda/sync/kept_for_good.h"
 #include "gst/infer/preprocess/pixel_plan.h"
 
@@ -51,7 +52,7 @@ Result<TensorFiller::Slot> TensorFiller::takeSlot(size_t bytes) {
       slots_.erase(fits);
       return slot;
     }
-    slots_.clear(); // those of another model
+    std::erase_if(slots_, [](const Slot &slot) { return slot.bytes > 0; }); // those of another model
   }
   Slot slot;
   if (bytes > 0) {
@@ -95,25 +96,66 @@ Status TensorFiller::enqueue(Picture &picture, const infer::PixelPlan &plan) {
 }
 
 void TensorFiller::fill(GstBuffer *frame, ReadFrame read, const infer::PixelPlan &plan, infer::TensorTarget target,
-                        Ended ended) {
+                        infer::Made when, Ended ended) {
   auto picture = std::make_shared<Picture>(frame, std::move(read), std::move(target), std::move(ended));
   picture->enqueued = enqueue(*picture, plan);
+  Ended now;
+  if (when == infer::Made::OnStream && picture->enqueued) now = std::exchange(picture->ended, nullptr);
   // also after an error: some of it may be on the stream
   retire_->retire(stream_.get(), [this, picture = std::move(picture)] { end(*picture); });
+  if (now) now(Nothing{});
+}
+
+TensorFiller::Outcome TensorFiller::outcomeOf(const Slot &slot) {
+  const ContextScope scope(*context_);
+  const CUresult state = scope.status() ? context_->driver.cuEventQuery(slot.end.get()) : CUDA_ERROR_UNKNOWN;
+  if (state == CUDA_ERROR_NOT_READY)
+    return {Error{"the device did not end its work in time", ETIMEDOUT, "It hangs, or is lost"}, true};
+  return {context_->driver.check(state, "the device's work on a frame"), false};
+}
+
+void TensorFiller::behind(Ended then, std::function<void()> used) {
+  struct Behind {
+    Slot slot;
+    Status recorded = Nothing{};
+    Ended then;
+    std::function<void()> used;
+  };
+  auto behind = std::make_shared<Behind>();
+  behind->then = std::move(then);
+  behind->used = std::move(used);
+  if (auto slot = takeSlot(0); !slot) {
+    behind->recorded = slot.error();
+  } else {
+    behind->slot = slot.take();
+    const ContextScope scope(*context_);
+    behind->recorded = scope.status();
+    if (behind->recorded)
+      behind->recorded = context_->driver.check(context_->driver.cuEventRecord(behind->slot.end.get(), stream_.get()),
+                                                "cuEventRecord after a run");
+  }
+  retire_->retire(stream_.get(), [this, behind = std::move(behind)] {
+    const CallingBack here;
+    Outcome outcome{behind->recorded, false};
+    if (outcome.status) outcome = outcomeOf(behind->slot);
+    if (outcome.used) {
+      if (behind->used) behind->used();
+      KeptForGood::add(std::make_shared<Slot>(std::move(behind->slot)));
+    } else if (behind->recorded) {
+      const std::lock_guard lock(mutex_);
+      slots_.push_back(std::move(behind->slot));
+    }
+    const Ended after = std::move(behind->then);
+    behind->used = nullptr;
+    after(std::move(outcome.status));
+  });
 }
 
 // The stream is past it, or the retire queue has lost patience.
 void TensorFiller::end(Picture &picture) {
-  Status status = picture.enqueued;
-  bool used = false; // by the device, still
-  if (status) {
-    const ContextScope scope(*context_);
-    const CUresult state = scope.status() ? context_->driver.cuEventQuery(picture.slot.end.get()) : CUDA_ERROR_UNKNOWN;
-    used = state == CUDA_ERROR_NOT_READY;
-    status = used ? Status(Error{"the device did not end its work in time", ETIMEDOUT, "It hangs, or is lost"})
-                  : context_->driver.check(state, "making a tensor of the frame");
-  }
-  if (used) {
+  Outcome outcome{picture.enqueued, false};
+  if (outcome.status) outcome = outcomeOf(picture.slot);
+  if (outcome.used) {
     KeptForGood::add(picture.target.memory);
     KeptForGood::add(std::make_shared<Slot>(std::move(picture.slot)));
     if (picture.read.import) KeptForGood::add(picture.read.import);
@@ -125,7 +167,7 @@ void TensorFiller::end(Picture &picture) {
   gst_clear_buffer(&picture.frame);
   picture.target = {};
   const Ended ended = std::move(picture.ended);
-  ended(std::move(status));
+  if (ended) ended(std::move(outcome.status));
 }
 
 } // namespace gstzc::cuda

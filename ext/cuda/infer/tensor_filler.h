@@ -31,9 +31,14 @@ public:
   const ContextPtr &context() const { return context_; }
   CUstream stream() const { return stream_.get(); }
 
-  // Enqueues it all. Takes the frame, which is given back before `ended` is called. Whatever fails is what `ended` is
-  // told.
-  void fill(GstBuffer *frame, ReadFrame read, const infer::PixelPlan &plan, infer::TensorTarget target, Ended ended);
+  // Enqueues it all. Takes the frame, which is given back when the device has read it. `ended` is called after that, or
+  // with Made::OnStream as soon as it is enqueued, in here. Whatever fails until then is what `ended` is told.
+  void fill(GstBuffer *frame, ReadFrame read, const infer::PixelPlan &plan, infer::TensorTarget target,
+            infer::Made when, Ended ended);
+
+  // Calls `then` when what is on the stream now is done, with what has failed; `used` before it, where the device has
+  // not ended it in time: what it uses must not be freed. Any thread may call this.
+  void behind(Ended then, std::function<void()> used);
 
 private:
   // What a picture needs on the device while it is under way; used again.
@@ -46,6 +51,11 @@ private:
 
   explicit TensorFiller(ContextPtr context) : context_(std::move(context)) {}
   Result<Slot> takeSlot(size_t bytes);
+  struct Outcome {
+    Status status = Nothing{};
+    bool used = false; // by the device, still
+  };
+  Outcome outcomeOf(const Slot &slot);
   Status enqueue(Picture &picture, const infer::PixelPlan &plan);
   void end(Picture &picture);
 

@@ -29,6 +29,7 @@ struct Record {
   ContextPtr context;
   std::shared_ptr<DeviceImport> import; // null: `own`
   DeviceMemory own;
+  std::shared_ptr<void> owner; // of somebody else's memory
   std::function<void()> released;
   Retire retire;
   PixelPlanes planes;
@@ -314,6 +315,29 @@ Result<GstMemory *> newCudaMemory(GstCudaContext *context, GstCudaStream *stream
   record->blank = true;
   record->planes = pixelPlanes(info);
   return wrap(context, stream, info, std::move(record));
+}
+
+Result<GstMemory *> wrapTensor(GstCudaContext *context, GstCudaStream *stream, CUdeviceptr pointer, gsize bytes,
+                               std::shared_ptr<void> owner, Retire retire) {
+  GstVideoInfo info; // one row: the interface knows pictures only
+  if (bytes == 0 || bytes > G_MAXINT ||
+      !gst_video_info_set_format(&info, GST_VIDEO_FORMAT_GRAY8, static_cast<guint>(bytes), 1))
+    return Error{"a tensor of " + std::to_string(bytes) + " bytes as CUDA memory", EINVAL, ""};
+  info.stride[0] = static_cast<gint>(bytes);
+  info.size = bytes;
+  auto record = std::make_unique<Record>();
+  record->context = contextOf(context);
+  if (!record->context) return Driver::get().error();
+  record->pointer = pointer;
+  record->planes = pixelPlanes(info);
+  record->owner = std::move(owner);
+  record->retire = std::move(retire);
+  auto memory = wrap(context, stream, info, std::move(record));
+  if (memory) {
+    GST_MINI_OBJECT_FLAG_SET(*memory, static_cast<guint>(GST_MEMORY_FLAG_READONLY));
+    GST_MINI_OBJECT_FLAG_SET(*memory, GST_CUDA_MEMORY_TRANSFER_NEED_SYNC);
+  }
+  return memory;
 }
 
 std::shared_ptr<DeviceImport> importOf(GstMemory *memory) {

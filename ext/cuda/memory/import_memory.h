@@ -39,6 +39,11 @@ Result<GstMemory *> wrapImport(GstCudaContext *context, GstCudaStream *stream, c
 // Device memory in the layout of `info`, whatever its format; writable.
 Result<GstMemory *> newCudaMemory(GstCudaContext *context, GstCudaStream *stream, const GstVideoInfo &info);
 
+// A tensor that lies at `pointer`, of `bytes` bytes, for who reads it as GStreamer's CUDA memory; read-only. It is
+// there when `stream` has come as far as it is told now. `owner` is held until `retire` has freed the memory.
+Result<GstMemory *> wrapTensor(GstCudaContext *context, GstCudaStream *stream, CUdeviceptr pointer, gsize bytes,
+                               std::shared_ptr<void> owner, Retire retire);
+
 // The import behind a memory of ours; null for others, and for copies.
 std::shared_ptr<DeviceImport> importOf(GstMemory *memory);
 

@@ -4,9 +4,12 @@
 #pragma once
 
 #include <cstddef>
+#include <cerrno>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <gst/gst.h>
 
@@ -25,10 +28,23 @@ struct TensorTarget {
   size_t bytes = 0;
 };
 
+// When TensorDevice::fill() calls `done`.
+enum class Made {
+  Done,     // the tensor is there, and the frame was released before
+  OnStream, // what makes it is on the device's stream, for who reads it on that stream; the frame may be held still.
+            // What fails later is told to who asks for what comes behind it
+};
+
+struct UnrefBuffer {
+  void operator()(GstBuffer *buffer) const { gst_buffer_unref(buffer); }
+};
+using BufferRef = std::unique_ptr<GstBuffer, UnrefBuffer>;
+
 // One device as one element uses it. Thread-safe.
 class TensorDevice {
 public:
-  using Done = std::function<void(Status)>; // once, on any thread without locks, quick
+  using Done = std::function<void(Status)>;          // once, on any thread without locks, quick
+  using Came = std::function<void(Result<Outputs>)>; // the same
 
   // Waits for what is under way, with a deadline. On any thread, within a `done` too.
   virtual ~TensorDevice() = default;
@@ -40,10 +56,25 @@ public:
   virtual bool waitsFor(GstZcDeviceEvent *event) const = 0;
 
   // Has the device make one picture of the frame, and returns at once. The frame, of which a reference is taken, is
-  // held until it has been read, and released before `done` is called: then `target` has the tensor, or there is none.
-  // Errors: nothing was begun, and `done` is not called.
-  virtual Status fill(GstBuffer *frame, const FrameCaps &caps, const PixelPlan &plan, TensorTarget target,
+  // held until it has been read. When `when` says, `done` is called: `target` has the tensor then, or there is none.
+  // Errors: nothing was begun, and `done` is not called. Made::OnStream is for memory of the device.
+  virtual Status fill(GstBuffer *frame, const FrameCaps &caps, const PixelPlan &plan, TensorTarget target, Made when,
                       Done done) = 0;
+
+  // For tensors that what is on stream() now writes (Outputs::on_stream), or none at all. Neither call waits for the
+  // device; both keep the tensors' owner until the device is past them.
+  //
+  // Has the device copy them into memory of the host and calls `came` when they are there, or with what has failed.
+  virtual void toHost(Outputs tensors, Came came) {
+    (void)tensors;
+    came(Error{"results in the device's memory", ENOSYS, ""});
+  }
+  // Each as a buffer with one memory of the device, for others who know it, with the moment when it is there as its
+  // GstZcFenceMeta.
+  virtual Result<std::vector<BufferRef>> share(const Outputs &tensors) {
+    (void)tensors;
+    return Error{"tensors in the device's memory for others", ENOSYS, ""};
+  }
 
   // Memory that the device can write, freed with the last reference, which need not be before the device's end.
   virtual Result<std::shared_ptr<void>> newHostMemory(size_t bytes) = 0;

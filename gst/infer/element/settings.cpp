@@ -96,6 +96,16 @@ GType outputType() {
   return type;
 }
 
+GType tensorMemoryType() {
+  static const GEnumValue values[] = {
+      entry(TensorMemory::Host, "Memory of the host", "host"),
+      entry(TensorMemory::Device,
+            "Memory of the device that runs the model, with an event that says when they are there", "device"),
+      kEnd};
+  static const GType type = g_enum_register_static("GstFenceInferTensorMemory", values);
+  return type;
+}
+
 GType decoderType() {
   using D = DecoderKind;
   static const GEnumValue values[] = {
@@ -260,6 +270,8 @@ std::vector<Property> makeProperties() {
       integer(&S::max_detections, "max-detections", "Maximum detections",
               "The best so many results of a picture are kept", 1, G_MAXINT, kPlaying),
       choice(&S::output, outputType(), "output", "Output", "What is attached to a frame", kReady),
+      choice(&S::tensor_memory, tensorMemoryType(), "tensor-memory", "Tensor memory",
+             "Where the tensors of output=tensor-meta are", kReady),
       flag(&S::message_results, "message-results", "Message results",
            "Post an element message fenceinfer-result for each frame", kPlaying),
       count(&S::stats_interval, "stats-interval", "Statistics interval",
@@ -327,8 +339,17 @@ bool getSetting(const Settings &settings, guint id, GValue *value) {
 guint modelFileId() { return 1; }
 
 std::vector<GType> settingTypes() {
-  return {layoutType(),     preprocessDeviceType(), resizeType(), scalingType(), channelOrderType(),
-          dropPolicyType(), regionType(),           outputType(), decoderType(), GST_TYPE_ZC_ON_FENCE_ERROR};
+  return {layoutType(),
+          preprocessDeviceType(),
+          resizeType(),
+          scalingType(),
+          channelOrderType(),
+          dropPolicyType(),
+          regionType(),
+          outputType(),
+          tensorMemoryType(),
+          decoderType(),
+          GST_TYPE_ZC_ON_FENCE_ERROR};
 }
 
 Result<ModelOptions> modelOptions(const Settings &s) {

@@ -35,6 +35,12 @@ enum class PreprocessDevice {
 };
 
 enum class OutputKind { RelationMeta, TensorMeta, Both };
+
+// Where the tensors of OutputKind::TensorMeta and Both are.
+enum class TensorMemory {
+  Host,
+  Device, // of the device that reads the frames and runs the model
+};
 enum class InferenceRegion { Frame, Objects };
 enum class Choice { Auto, First, Second }; // of a property that the model may answer for itself
 
@@ -75,6 +81,7 @@ struct Settings {
   float threshold = -1, iou_threshold = -1; // below 0: the model family's
   int max_detections = 100;
   OutputKind output = OutputKind::RelationMeta;
+  TensorMemory tensor_memory = TensorMemory::Host;
   bool message_results = false;
   unsigned stats_interval = 0; // ms
   // time
@@ -92,6 +99,13 @@ guint modelFileId();
 
 // The enumerations' types, for gst_type_mark_as_plugin_api().
 std::vector<GType> settingTypes();
+
+inline bool wantsTensors(const Settings &s) { return s.output != OutputKind::RelationMeta; }
+inline bool wantsDeviceTensors(const Settings &s) { return wantsTensors(s) && s.tensor_memory == TensorMemory::Device; }
+// Whether a device reads all frames, whatever memory they are in, and is there before the model.
+inline bool wantsDevice(const Settings &s) {
+  return s.preprocess_device == PreprocessDevice::Cuda || wantsDeviceTensors(s);
+}
 
 // What the settings say to the parts that do the work. Errors name the property, its value and what it may be.
 Result<ModelOptions> modelOptions(const Settings &settings);

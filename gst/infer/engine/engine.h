@@ -3,6 +3,7 @@
 // types nor GStreamer's, so that further engines (GPU providers, several sessions at once) fit behind it.
 #pragma once
 
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -52,6 +53,14 @@ struct TensorView {
 struct Outputs {
   std::vector<TensorView> tensors;
   std::shared_ptr<void> owner;
+  bool on_stream = false; // they are in the device's memory, and there when Engine::stream() has come that far
+};
+
+// A stream of a CUDA device, in the device's primary context, which is the one that inference libraries use.
+struct DeviceStream {
+  int device = -1;             // ordinal; -1: there is none
+  void *handle = nullptr;      // CUstream
+  std::shared_ptr<void> owner; // of the stream, kept by those who use it
 };
 
 // Ends a run that is under way from another thread. One object per stream of runs; `cancel()` also makes the next runs
@@ -125,6 +134,16 @@ public:
   // of any size where a dimension is open; their bytes are read until the call returns. Safe to call from several
   // threads, each with a Cancellation of its own. A cancelled run is an error with code ECANCELED.
   virtual Result<Outputs> run(std::span<const TensorView> inputs, Cancellation &cancel) = 0;
+
+  // The CUDA stream that it was loaded with and runs on; null: none, and no enqueue().
+  virtual void *stream() const { return nullptr; }
+  // Puts one run on stream() and returns, which may be before anything of it has happened: inputs and outputs are in
+  // the device's memory. The inputs are read, and the outputs are there, when the stream has come that far; whoever
+  // calls keeps both until then. Safe to call from several threads.
+  virtual Result<Outputs> enqueue(std::span<const TensorView> inputs) {
+    (void)inputs;
+    return Error{"a run on a device's stream, which " + name() + " does not have", ENOSYS, ""};
+  }
 };
 
 } // namespace gstzc::infer

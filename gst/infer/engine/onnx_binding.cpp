@@ -20,7 +20,7 @@ std::optional<int> cudaDeviceOf(const std::string &provider,
 
 OrtStatus *runBound(const OrtApi &api, OrtSession *session, const OrtRunOptions *options, const NamedValues &inputs,
                     std::span<const char *const> output_names, const OrtMemoryInfo *outputs_in,
-                    std::span<OrtValue *> outputs) {
+                    std::span<OrtValue *> outputs, Returns when) {
   OrtIoBinding *raw = nullptr;
   if (auto *s = api.CreateIoBinding(session, &raw)) return s;
   const auto binding = own(raw, api.ReleaseIoBinding);
@@ -29,7 +29,8 @@ OrtStatus *runBound(const OrtApi &api, OrtSession *session, const OrtRunOptions 
   for (const char *name : output_names)
     if (auto *s = api.BindOutputToDevice(raw, name, outputs_in)) return s;
   if (auto *s = api.RunWithBinding(session, options, raw)) return s;
-  if (auto *s = api.SynchronizeBoundOutputs(raw)) return s;
+  if (when == Returns::WhenDone)
+    if (auto *s = api.SynchronizeBoundOutputs(raw)) return s;
 
   OrtAllocator *allocator = nullptr; // the library's own
   if (auto *s = api.GetAllocatorWithDefaultOptions(&allocator)) return s;

@@ -22,10 +22,14 @@ struct NamedValues {
   std::span<OrtValue *const> values;
 };
 
-// As OrtApi::Run(), with inputs in whatever memory their values say, and outputs in `outputs_in`. Returns when they are
-// there; they are the caller's then. What has failed is the caller's, too.
+enum class Returns { WhenDone, WhenEnqueued };
+
+// As OrtApi::Run(), with inputs in whatever memory their values say, and outputs in `outputs_in`; they are the caller's
+// then. What has failed is the caller's, too. WhenEnqueued is for sessions on a stream that is known, and for options
+// with kDontWait: the work is on that stream.
 OrtStatus *runBound(const OrtApi &api, OrtSession *session, const OrtRunOptions *options, const NamedValues &inputs,
                     std::span<const char *const> output_names, const OrtMemoryInfo *outputs_in,
-                    std::span<OrtValue *> outputs);
+                    std::span<OrtValue *> outputs, Returns when = Returns::WhenDone);
+constexpr char kDontWait[] = "disable_synchronize_execution_providers"; // of run options, "1"
 
 } // namespace gstzc::infer

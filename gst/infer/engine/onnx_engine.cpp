@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <mutex>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -46,8 +47,10 @@ LoadResult checkFile(const std::string &path) {
 
 class OnnxEngine : public Engine {
 public:
-  OnnxEngine(const OnnxRuntime &runtime, std::string path, SessionResult made, const EngineOptions &options)
-      : rt_(runtime), path_(std::move(path)), session_(std::move(made.session)), provider_(std::move(made.provider)),
+  OnnxEngine(const OnnxRuntime &runtime, std::string path, SessionResult made, const EngineOptions &options,
+             const DeviceStream &stream)
+      : rt_(runtime), path_(std::move(path)), stream_owner_(made.stream != nullptr ? stream.owner : nullptr),
+        session_(std::move(made.session)), stream_(made.stream), provider_(std::move(made.provider)),
         cuda_device_(cudaDeviceOf(provider_, options.provider_options)) {}
 
   // What the session tells of the model.
@@ -84,39 +87,36 @@ public:
   const std::vector<TensorInfo> &outputs() const override { return outputs_; }
 
   Result<Outputs> run(std::span<const TensorView> inputs, Cancellation &cancel) override {
-    if (inputs.size() != inputs_.size())
-      return Error{"the model " + path_ + " has " + std::to_string(inputs_.size()) + " inputs, " +
-                       std::to_string(inputs.size()) + " were given",
-                   0, ""};
-    Values fed(rt_.api, inputs.size());
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      if (auto fits = check(inputs_[i], inputs[i]); !fits) return fits.error();
-      const TensorView &view = inputs[i];
-      const OrtMemoryInfo *place = view.space == MemorySpace::Device ? cuda_.get() : host_.get();
-      if (auto *s = rt_.api->CreateTensorWithDataAsOrtValue(place, view.data, view.bytes, view.dims.data(),
-                                                            view.dims.size(), onnxType(view.type), &fed.items[i]))
-        return rt_.error(s, "wrapping input " + inputs_[i].describe() + " of the model " + path_);
-    }
+    auto fed = wrap(inputs);
+    if (!fed) return fed.error();
     auto values = std::make_shared<Values>(rt_.api, outputs_.size());
     const bool on_device = std::any_of(inputs.begin(), inputs.end(),
                                        [](const TensorView &view) { return view.space == MemorySpace::Device; });
-    if (auto ran = runOn(fed, on_device, *values, cancel); !ran) {
-      Error error = ran.error();
+    if (auto ran = runOn(**fed, on_device, *values, cancel); !ran) {
+      Error error = withInputs(ran.error(), inputs);
       if (cancel.cancelled()) error.code = ECANCELED;
-      for (size_t i = 0; i < inputs.size(); ++i)
-        error.what += (i == 0 ? " (given " : ", ") + inputs_[i].name + ": " + given(inputs[i]);
-      if (!inputs.empty()) error.what += ")";
       return error;
     }
+    return outputsOf(std::move(values));
+  }
 
-    Outputs outputs;
-    outputs.tensors.reserve(outputs_.size());
-    for (size_t i = 0; i < outputs_.size(); ++i) {
-      auto view = viewOf(rt_, values->items[i], outputs_[i]);
-      if (!view) return view.error();
-      outputs.tensors.push_back(view.take());
-    }
-    outputs.owner = std::move(values);
+  void *stream() const override { return stream_; }
+
+  Result<Outputs> enqueue(std::span<const TensorView> inputs) override {
+    if (stream_ == nullptr) return Engine::enqueue(inputs);
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (inputs[i].space != MemorySpace::Device)
+        return Error{"input " + std::to_string(i) + " of a run on the device's stream of the model " + path_ +
+                         " is in host memory",
+                     EINVAL, ""};
+    auto fed = wrap(inputs);
+    if (!fed) return fed.error();
+    auto values = std::make_shared<Values>(rt_.api, outputs_.size());
+    if (auto enqueued = enqueueOn(**fed, *values); !enqueued) return withInputs(enqueued.error(), inputs);
+    auto outputs = outputsOf(std::move(values));
+    if (!outputs) return outputs;
+    outputs->on_stream = true;
+    for (TensorView &view : outputs->tensors) view.space = MemorySpace::Device; // as they were bound
     return outputs;
   }
 
@@ -153,6 +153,56 @@ private:
     return Nothing{};
   }
 
+  Result<std::unique_ptr<Values>> wrap(std::span<const TensorView> inputs) const {
+    if (inputs.size() != inputs_.size())
+      return Error{"the model " + path_ + " has " + std::to_string(inputs_.size()) + " inputs, " +
+                       std::to_string(inputs.size()) + " were given",
+                   0, ""};
+    auto fed = std::make_unique<Values>(rt_.api, inputs.size());
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (auto fits = check(inputs_[i], inputs[i]); !fits) return fits.error();
+      const TensorView &view = inputs[i];
+      const OrtMemoryInfo *place = view.space == MemorySpace::Device ? cuda_.get() : host_.get();
+      if (auto *s = rt_.api->CreateTensorWithDataAsOrtValue(place, view.data, view.bytes, view.dims.data(),
+                                                            view.dims.size(), onnxType(view.type), &fed->items[i]))
+        return rt_.error(s, "wrapping input " + inputs_[i].describe() + " of the model " + path_);
+    }
+    return fed;
+  }
+
+  Error withInputs(Error error, std::span<const TensorView> inputs) const {
+    for (size_t i = 0; i < inputs.size(); ++i)
+      error.what += (i == 0 ? " (given " : ", ") + inputs_[i].name + ": " + given(inputs[i]);
+    if (!inputs.empty()) error.what += ")";
+    return error;
+  }
+
+  Result<Outputs> outputsOf(std::shared_ptr<Values> values) const {
+    Outputs outputs;
+    outputs.tensors.reserve(outputs_.size());
+    for (size_t i = 0; i < outputs_.size(); ++i) {
+      auto view = viewOf(rt_, values->items[i], outputs_[i]);
+      if (!view) return view.error();
+      outputs.tensors.push_back(view.take());
+    }
+    outputs.owner = std::move(values);
+    return outputs;
+  }
+
+  // No hook ends it: what is on the stream stays there.
+  Status enqueueOn(const Values &fed, Values &values) {
+    OrtRunOptions *raw = nullptr;
+    if (auto *s = rt_.api->CreateRunOptions(&raw)) return rt_.error(s, "creating run options");
+    const auto options = own(raw, rt_.api->ReleaseRunOptions);
+    if (auto *s = rt_.api->AddRunConfigEntry(raw, kDontWait, "1"))
+      return rt_.error(s, "asking not to wait for the device");
+    const std::lock_guard lock(one_at_a_time_);
+    if (auto *s = runBound(*rt_.api, session_.get(), raw, {input_names_, fed.items}, output_names_, cuda_.get(),
+                           values.items, Returns::WhenEnqueued))
+      return rt_.error(s, "running the model " + path_);
+    return Nothing{};
+  }
+
   Status runOn(const Values &fed, bool on_device, Values &values, Cancellation &cancel) {
     OrtRunOptions *raw = nullptr;
     if (auto *s = rt_.api->CreateRunOptions(&raw)) return rt_.error(s, "creating run options");
@@ -162,6 +212,8 @@ private:
       const Cancellation::Hook hook(cancel, [this, raw] {
         if (auto *s = rt_.api->RunOptionsSetTerminate(raw)) rt_.api->ReleaseStatus(s);
       });
+      std::unique_lock lock(one_at_a_time_, std::defer_lock);
+      if (stream_ != nullptr) lock.lock();
       status = on_device ? runBound(*rt_.api, session_.get(), raw, {input_names_, fed.items}, output_names_,
                                     host_.get(), values.items)
                          : rt_.api->Run(session_.get(), raw, input_names_.data(), fed.items.data(), fed.items.size(),
@@ -173,7 +225,11 @@ private:
 
   const OnnxRuntime &rt_;
   const std::string path_;
+  const std::shared_ptr<void> stream_owner_; // outlives the session
   const OrtPtr<OrtSession> session_;
+  void *const stream_; // of the user's; null: none
+  // With a stream of the user's all runs of a session share it, and the handles of NVIDIA's libraries with it.
+  std::mutex one_at_a_time_;
   const std::string provider_;
   const std::optional<int> cuda_device_;
   OrtPtr<OrtMemoryInfo> host_, cuda_;
@@ -187,14 +243,14 @@ private:
 
 } // namespace
 
-LoadResult loadOnnxEngine(const std::string &path, const EngineOptions &options) {
+LoadResult loadOnnxEngine(const std::string &path, const EngineOptions &options, const DeviceStream &stream) {
   if (LoadResult bad = checkFile(path); !bad.failure.error.what.empty()) return bad;
 #if GSTZC_HAVE_ONNXRUNTIME
   auto runtime = OnnxRuntime::get(options.library);
   if (!runtime) return {nullptr, {LoadFailure::NoLibrary, runtime.error()}};
-  SessionResult made = createSession(**runtime, path, options);
+  SessionResult made = createSession(**runtime, path, options, stream);
   if (made.session == nullptr) return {nullptr, std::move(made.failure)};
-  auto engine = std::make_unique<OnnxEngine>(**runtime, path, std::move(made), options);
+  auto engine = std::make_unique<OnnxEngine>(**runtime, path, std::move(made), options, stream);
   if (auto read = engine->read(); !read) {
     Error error = read.error();
     error.what = "the model " + path + ": " + error.what;
@@ -203,6 +259,7 @@ LoadResult loadOnnxEngine(const std::string &path, const EngineOptions &options)
   return {std::move(engine), {}};
 #else
   (void)options;
+  (void)stream;
   return {nullptr,
           {LoadFailure::NoLibrary,
            {"this plugin was built without ONNX Runtime", 0,

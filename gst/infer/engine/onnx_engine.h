@@ -30,7 +30,8 @@ struct LoadResult {
 };
 
 // Opens the library at its first call (see onnx_runtime.h) and creates a session with `path`, an ONNX file, on the
-// provider of the options (see onnx_session.h). Failures name the file and what to do. Safe in any thread.
-LoadResult loadOnnxEngine(const std::string &path, const EngineOptions &options);
+// provider of the options (see onnx_session.h), which uses `stream` if it is CUDA's or TensorRT's on the stream's
+// device. Failures name the file and what to do. Safe in any thread.
+LoadResult loadOnnxEngine(const std::string &path, const EngineOptions &options, const DeviceStream &stream = {});
 
 } // namespace gstzc::infer

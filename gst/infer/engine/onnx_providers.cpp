@@ -2,6 +2,7 @@
 #include "gst/infer/engine/onnx_providers.h"
 
 #include <algorithm>
+#include <cstdint>
 
 #if ORT_API_VERSION >= 22
 #include <mutex>
@@ -41,6 +42,7 @@ std::string written(const ProviderOptions &options) {
 template <typename T> struct OwnCalls {
   OrtStatus *(ORT_API_CALL *create)(T **);
   OrtStatus *(ORT_API_CALL *update)(T *, const char *const *, const char *const *, size_t);
+  OrtStatus *(ORT_API_CALL *update_pointer)(T *, const char *, void *);
   OrtStatus *(ORT_API_CALL *append)(OrtSessionOptions *, const T *);
   void(ORT_API_CALL *release)(T *);
 };
@@ -60,7 +62,7 @@ Error refusal(const OnnxRuntime &runtime, OrtStatus *status, const ProviderName 
 
 template <typename T>
 Status appendByOwnCalls(const OnnxRuntime &runtime, OrtSessionOptions *session, const ProviderName &provider,
-                        const ProviderOptions &options, const OwnCalls<T> &calls) {
+                        const ProviderOptions &options, void *stream, const OwnCalls<T> &calls) {
   const LoggedError logged;
   T *raw = nullptr;
   if (auto *s = calls.create(&raw)) return refusal(runtime, s, provider, logged.text(), {});
@@ -69,30 +71,34 @@ Status appendByOwnCalls(const OnnxRuntime &runtime, OrtSessionOptions *session, 
   if (!options.empty())
     if (auto *s = calls.update(raw, pairs.keys.data(), pairs.values.data(), pairs.keys.size()))
       return refusal(runtime, s, provider, logged.text(), options);
+  if (stream != nullptr)
+    if (auto *s = calls.update_pointer(raw, "user_compute_stream", stream))
+      return refusal(runtime, s, provider, logged.text(), {});
   if (auto *s = calls.append(session, raw)) return refusal(runtime, s, provider, logged.text(), {});
   return Nothing{};
 }
 
-Status appendCuda(const OnnxRuntime &runtime, OrtSessionOptions *session, ProviderOptions options) {
+Status appendCuda(const OnnxRuntime &runtime, OrtSessionOptions *session, ProviderOptions options, void *stream) {
   if (!has(options, "cudnn_conv_algo_search")) options.emplace_back("cudnn_conv_algo_search", "HEURISTIC");
   const OrtApi &api = *runtime.api;
-  return appendByOwnCalls<OrtCUDAProviderOptionsV2>(runtime, session, providerNamed("cuda"), options,
-                                                    {api.CreateCUDAProviderOptions, api.UpdateCUDAProviderOptions,
-                                                     api.SessionOptionsAppendExecutionProvider_CUDA_V2,
-                                                     api.ReleaseCUDAProviderOptions});
+  return appendByOwnCalls<OrtCUDAProviderOptionsV2>(
+      runtime, session, providerNamed("cuda"), options, stream,
+      {api.CreateCUDAProviderOptions, api.UpdateCUDAProviderOptions, api.UpdateCUDAProviderOptionsWithValue,
+       api.SessionOptionsAppendExecutionProvider_CUDA_V2, api.ReleaseCUDAProviderOptions});
 }
 
-Status appendTensorRt(const OnnxRuntime &runtime, OrtSessionOptions *session, const ProviderOptions &options) {
+Status appendTensorRt(const OnnxRuntime &runtime, OrtSessionOptions *session, const ProviderOptions &options,
+                      void *stream) {
   const OrtApi &api = *runtime.api;
   auto appended = appendByOwnCalls<OrtTensorRTProviderOptionsV2>(
-      runtime, session, providerNamed("tensorrt"), options,
-      {api.CreateTensorRTProviderOptions, api.UpdateTensorRTProviderOptions,
+      runtime, session, providerNamed("tensorrt"), options, stream,
+      {api.CreateTensorRTProviderOptions, api.UpdateTensorRTProviderOptions, api.UpdateTensorRTProviderOptionsWithValue,
        api.SessionOptionsAppendExecutionProvider_TensorRT_V2, api.ReleaseTensorRTProviderOptions});
   if (!appended) return appended;
   ProviderOptions same_device;
   for (const auto &option : options)
     if (option.first == "device_id") same_device.push_back(option);
-  if (auto behind = appendCuda(runtime, session, same_device); !behind)
+  if (auto behind = appendCuda(runtime, session, same_device, stream); !behind)
     GST_CAT_LEVEL_LOG(onnxDebugCategory(), GST_LEVEL_INFO, nullptr, "no CUDA behind TensorRT: %s",
                       behind.error().what.c_str());
   return Nothing{};
@@ -100,10 +106,10 @@ Status appendTensorRt(const OnnxRuntime &runtime, OrtSessionOptions *session, co
 
 // A provider that is part of the library, or that the library finds beside itself.
 Status appendBuiltIn(const OnnxRuntime &runtime, OrtSessionOptions *session, const ProviderName &provider,
-                     const ProviderOptions &options) {
+                     const ProviderOptions &options, void *stream) {
   const OrtApi &api = *runtime.api;
-  if (provider.name == "cuda") return appendCuda(runtime, session, options);
-  if (provider.name == "tensorrt") return appendTensorRt(runtime, session, options);
+  if (provider.name == "cuda") return appendCuda(runtime, session, options, stream);
+  if (provider.name == "tensorrt") return appendTensorRt(runtime, session, options, stream);
   // run in another thread than the one that made the session it ends the process (seen with 1.21, by itself too)
   if (provider.name == "dnnl")
     return Error{"execution provider dnnl crashes in any thread but the one that loaded the model", 0,
@@ -180,7 +186,7 @@ Result<std::vector<std::string>> availableProviders(const OnnxRuntime &runtime) 
 }
 
 Status appendProvider(const OnnxRuntime &runtime, OrtSessionOptions *session, const ProviderName &provider,
-                      const ProviderOptions &options) {
+                      const ProviderOptions &options, void *stream) {
   ProviderOptions others;
   std::string file;
   for (const auto &option : options)
@@ -193,7 +199,7 @@ Status appendProvider(const OnnxRuntime &runtime, OrtSessionOptions *session, co
   if (!available) return available.error();
   const bool listed = std::any_of(available->begin(), available->end(),
                                   [&](const std::string &name) { return sameProvider(name, provider.name); });
-  if (listed && file.empty()) return withRemedy(appendBuiltIn(runtime, session, provider, others));
+  if (listed && file.empty()) return withRemedy(appendBuiltIn(runtime, session, provider, others, stream));
 
   std::vector<std::string> offered = available.take();
 #if ORT_API_VERSION >= 22
@@ -202,7 +208,10 @@ Status appendProvider(const OnnxRuntime &runtime, OrtSessionOptions *session, co
       if (auto registered = registerLibrary(runtime, file); !registered) return registered;
     bool found = false;
     std::vector<std::string> with_devices;
-    auto appended = appendPlugin(runtime, session, provider, others, found, with_devices);
+    ProviderOptions with_stream = others; // these take options as text only
+    if (stream != nullptr)
+      with_stream.emplace_back("user_compute_stream", std::to_string(reinterpret_cast<uintptr_t>(stream)));
+    auto appended = appendPlugin(runtime, session, provider, with_stream, found, with_devices);
     if (!appended || found) return withRemedy(appended);
     if (!file.empty())
       return Error{"execution provider " + provider.name + " has no device with " + file + " and " +

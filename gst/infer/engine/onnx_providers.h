@@ -20,9 +20,9 @@ Result<std::vector<std::string>> availableProviders(const OnnxRuntime &runtime);
 // names the file that has the provider (plugin execution providers, ONNX Runtime 1.22 and newer); without it, the
 // library's own and those of files registered before are looked through. CUDA's search for convolutions is HEURISTIC
 // unless the options say otherwise: the library's default tries all at the first run, for seconds. Behind TensorRT
-// comes CUDA, if it loads, for the operators that TensorRT does not have. Errors say what was asked, what there is, and
-// what to do.
+// comes CUDA, if it loads, for the operators that TensorRT does not have. `stream`: a CUDA stream that CUDA and
+// TensorRT run on; null: theirs. Errors say what was asked, what there is, and what to do.
 Status appendProvider(const OnnxRuntime &runtime, OrtSessionOptions *session, const ProviderName &provider,
-                      const ProviderOptions &options);
+                      const ProviderOptions &options, void *stream = nullptr);
 
 } // namespace gstzc::infer

@@ -6,13 +6,14 @@
 #include <optional>
 #include <set>
 
+#include "gst/infer/engine/onnx_binding.h"
 #include "gst/infer/engine/onnx_providers.h"
 #include "gst/infer/engine/onnx_tensors.h"
 
 namespace gstzc::infer {
 namespace {
 
-SessionResult failed(LoadFailure kind, Error error) { return {nullptr, "", {kind, std::move(error)}}; }
+SessionResult failed(LoadFailure kind, Error error) { return {nullptr, "", nullptr, {kind, std::move(error)}}; }
 
 std::string remedyForModel(const OnnxRuntime &runtime) {
   return "It has to be an ONNX model that ONNX Runtime " + runtime.version + " can run";
@@ -64,9 +65,17 @@ bool blamesModel(OrtErrorCode code) {
   return code == ORT_NO_SUCHFILE || code == ORT_NO_MODEL || code == ORT_INVALID_PROTOBUF || code == ORT_INVALID_GRAPH;
 }
 
+// Null where the provider does not run on it.
+void *streamFor(const ProviderName &provider, const EngineOptions &options, const DeviceStream &stream) {
+  const auto device = cudaDeviceOf(provider.name, options.provider_options);
+  const bool own = std::any_of(options.provider_options.begin(), options.provider_options.end(),
+                               [](const auto &option) { return option.first == "user_compute_stream"; });
+  return device && *device == stream.device && !own ? stream.handle : nullptr;
+}
+
 // With one provider.
 SessionResult attempt(const OnnxRuntime &runtime, const std::string &path, const EngineOptions &options,
-                      const ProviderName &provider, bool whole) {
+                      const DeviceStream &stream, const ProviderName &provider, bool whole) {
   auto prepared = sessionOptions(runtime, options.intra_threads);
   if (!prepared) return failed(LoadFailure::BadModel, prepared.error());
   OrtSessionOptions *const raw = prepared->get();
@@ -75,8 +84,9 @@ SessionResult attempt(const OnnxRuntime &runtime, const std::string &path, const
       return failed(LoadFailure::BadModel, runtime.error(s, "fixing the dimension " + name));
 
   const bool cpu = provider.name == "cpu";
+  void *const used = streamFor(provider, options, stream);
   if (!cpu)
-    if (auto appended = appendProvider(runtime, raw, provider, options.provider_options); !appended)
+    if (auto appended = appendProvider(runtime, raw, provider, options.provider_options, used); !appended)
       return failed(LoadFailure::NoProvider, appended.error());
   if (whole)
     if (auto *s = runtime.api->AddSessionConfigEntry(raw, "session.disable_cpu_ep_fallback", "1"))
@@ -86,6 +96,7 @@ SessionResult attempt(const OnnxRuntime &runtime, const std::string &path, const
   OrtStatus *const status = create(runtime, path, raw, result.session);
   if (status == nullptr) {
     result.provider = provider.name;
+    result.stream = used;
     return result;
   }
   const bool model = cpu || blamesModel(runtime.api->GetErrorCode(status));
@@ -134,9 +145,11 @@ std::optional<LoadError> checkDimensions(const OnnxRuntime &runtime, const std::
 
 } // namespace
 
-SessionResult createSession(const OnnxRuntime &runtime, const std::string &path, const EngineOptions &options) {
+SessionResult createSession(const OnnxRuntime &runtime, const std::string &path, const EngineOptions &options,
+                            const DeviceStream &stream) {
   if (!options.dimensions.empty())
-    if (auto wrong = checkDimensions(runtime, path, options.dimensions)) return {nullptr, "", std::move(*wrong)};
+    if (auto wrong = checkDimensions(runtime, path, options.dimensions))
+      return {nullptr, "", nullptr, std::move(*wrong)};
 
   const ProviderName cpu = providerNamed("cpu"), asked = providerNamed(options.provider);
   const bool automatic = asked.name == "auto";
@@ -156,18 +169,19 @@ SessionResult createSession(const OnnxRuntime &runtime, const std::string &path,
     for (const char *const name : {"cuda", "migraphx"}) {
       if (std::none_of(available->begin(), available->end(), [&](const auto &has) { return sameProvider(has, name); }))
         continue;
-      SessionResult tried = attempt(runtime, path, options, providerNamed(name), false);
+      SessionResult tried = attempt(runtime, path, options, stream, providerNamed(name), false);
       if (tried.session != nullptr || tried.failure.kind == LoadFailure::BadModel) return tried;
       log(GST_LEVEL_INFO, tried.failure);
     }
-    return attempt(runtime, path, options, cpu, false);
+    return attempt(runtime, path, options, {}, cpu, false);
   }
 
-  SessionResult named = attempt(runtime, path, options, asked, asked.accelerator && !options.allow_cpu_fallback);
+  SessionResult named =
+      attempt(runtime, path, options, stream, asked, asked.accelerator && !options.allow_cpu_fallback);
   if (named.session != nullptr || named.failure.kind != LoadFailure::NoProvider || !options.allow_cpu_fallback)
     return named;
   log(GST_LEVEL_WARNING, named.failure);
-  return attempt(runtime, path, options, cpu, false);
+  return attempt(runtime, path, options, {}, cpu, false);
 }
 
 } // namespace gstzc::infer

@@ -14,13 +14,17 @@ namespace gstzc::infer {
 // Either a session with the name of its provider, or why there is none.
 struct SessionResult {
   OrtPtr<OrtSession> session;
-  std::string provider; // "cpu"
+  std::string provider;   // "cpu"
+  void *stream = nullptr; // that it runs on, of those that were given; null: one of its own, or none
   LoadError failure;
 };
 
 // auto: CUDA or MIGraphX where the library has them and they take the model, else the CPU. A named provider or none,
 // unless a fallback to the CPU is allowed; then a warning is logged. A named accelerator that leaves parts of the model
 // to the CPU is an error too, unless that is allowed.
-SessionResult createSession(const OnnxRuntime &runtime, const std::string &path, const EngineOptions &options);
+//
+// CUDA and TensorRT on the device of `stream` run on that stream, unless the provider's options name another.
+SessionResult createSession(const OnnxRuntime &runtime, const std::string &path, const EngineOptions &options,
+                            const DeviceStream &stream = {});
 
 } // namespace gstzc::infer

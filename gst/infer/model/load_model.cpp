@@ -368,8 +368,9 @@ LoadedModel loadModelWith(const ModelOptions &options, const OpenEngine &open) {
   }
 }
 
-LoadedModel loadModel(const ModelOptions &options) {
-  return loadModelWith(options, [&](const EngineOptions &engine) { return loadOnnxEngine(options.file, engine); });
+LoadedModel loadModel(const ModelOptions &options, const DeviceStream &stream) {
+  return loadModelWith(options,
+                       [&](const EngineOptions &engine) { return loadOnnxEngine(options.file, engine, stream); });
 }
 
 } // namespace gstzc::infer

@@ -54,7 +54,9 @@ struct LoadedModel {
 // What is known comes from the family's defaults, the file's metadata, the modelinfo file and the user, each above the
 // one before. Where the metadata contradict the tensors, the tensors are right; where a file or a value that the user
 // named does, it is an error.
-LoadedModel loadModel(const ModelOptions &options);
+//
+// `stream`: for an engine on that device, which then runs on it and keeps it.
+LoadedModel loadModel(const ModelOptions &options, const DeviceStream &stream = {});
 
 // The same with an engine of the caller's. It is opened twice where the model leaves the picture's size open: the
 // second time with that in EngineOptions::dimensions.

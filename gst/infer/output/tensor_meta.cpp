@@ -29,15 +29,19 @@ Error refused(const TensorInfo &info, const std::string &why) {
           "Set output=relation-meta, or use a model whose outputs other elements understand"};
 }
 
-Status check(const Outputs &outputs, const std::vector<TensorInfo> &infos) {
+Status check(const Outputs &outputs, const std::vector<TensorInfo> &infos, std::span<const BufferRef> on_device) {
   if (outputs.tensors.size() != infos.size())
     return Error{"the model has " + std::to_string(infos.size()) + " outputs and gave " +
                      std::to_string(outputs.tensors.size()),
                  0, ""};
+  if (!on_device.empty() && on_device.size() != infos.size())
+    return Error{"the device shares " + std::to_string(on_device.size()) + " of " + std::to_string(infos.size()) +
+                     " outputs",
+                 0, ""};
   for (size_t i = 0; i < infos.size(); ++i) {
     const TensorView &view = outputs.tensors[i];
     if (!gstType(view.type)) return refused(infos[i], "GStreamer has no such type");
-    if (view.space != MemorySpace::Host) return refused(infos[i], "it is in the device's memory");
+    if (view.space != MemorySpace::Host && on_device.empty()) return refused(infos[i], "it is in the device's memory");
     const auto bytes = tensorBytes(view.type, view.dims);
     if (!bytes || *bytes != view.bytes || (view.data == nullptr && view.bytes > 0))
       return refused(infos[i], std::to_string(view.bytes) + " bytes are not of its shape");
@@ -56,12 +60,13 @@ GstBuffer *wrap(const TensorView &view, const Owner &owner) {
   return buffer;
 }
 
-GstTensor *makeTensor(const TensorView &view, const TensorInfo &info, const TensorTag &tag, const Owner &owner) {
+// Takes `data`.
+GstTensor *makeTensor(const TensorView &view, const TensorInfo &info, const TensorTag &tag, GstBuffer *data) {
   GstTensor *tensor = gst_tensor_alloc(view.dims.size());
   tensor->id = g_quark_from_string((tag.id.empty() ? info.name : tag.id).c_str());
   tensor->layout = GST_TENSOR_LAYOUT_CONTIGUOUS;
   tensor->data_type = *gstType(view.type);
-  tensor->data = wrap(view, owner);
+  tensor->data = data;
   tensor->dims_order = tag.column_major ? GST_TENSOR_DIM_ORDER_COL_MAJOR : GST_TENSOR_DIM_ORDER_ROW_MAJOR;
   tensor->num_dims = view.dims.size();
   for (size_t d = 0; d < view.dims.size(); ++d) tensor->dims[d] = static_cast<gsize>(view.dims[d]);
@@ -71,12 +76,14 @@ GstTensor *makeTensor(const TensorView &view, const TensorInfo &info, const Tens
 } // namespace
 
 Status attachTensors(GstBuffer *buffer, const Outputs &outputs, const std::vector<TensorInfo> &infos,
-                     const std::vector<TensorTag> &tags) {
-  if (auto fits = check(outputs, infos); !fits) return fits;
+                     const std::vector<TensorTag> &tags, std::span<const BufferRef> on_device) {
+  if (auto fits = check(outputs, infos, on_device); !fits) return fits;
   const TensorTag none;
   GstTensor **list = g_new0(GstTensor *, infos.size());
-  for (size_t i = 0; i < infos.size(); ++i)
-    list[i] = makeTensor(outputs.tensors[i], infos[i], i < tags.size() ? tags[i] : none, outputs.owner);
+  for (size_t i = 0; i < infos.size(); ++i) {
+    GstBuffer *data = on_device.empty() ? wrap(outputs.tensors[i], outputs.owner) : gst_buffer_ref(on_device[i].get());
+    list[i] = makeTensor(outputs.tensors[i], infos[i], i < tags.size() ? tags[i] : none, data);
+  }
   // Not gst_buffer_add_tensor_meta(): before 1.26.6 it gives the meta of the model before us, and decoders look for
   // one that has precisely their tensors.
   auto *meta = reinterpret_cast<GstTensorMeta *>(gst_buffer_add_meta(buffer, GST_TENSOR_META_INFO, nullptr));

@@ -2,10 +2,12 @@
 // A model's outputs as they are, on the frame: for decoders outside of this plugin.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include <gst/gst.h>
 
+#include "gst/infer/device/tensor_device.h"
 #include "gst/infer/engine/engine.h"
 #include "gst/infer/model/model_config.h"
 #include "gst/zerocopy/core/result.h"
@@ -17,9 +19,12 @@ namespace gstzc::infer {
 // output's own name; `infos` are Engine::outputs(), `tags` of the same order may be fewer. Copies of the buffer have
 // the tensors too, on every GStreamer.
 //
-// Errors, with nothing added: an output that is not in host memory, of another type than GStreamer has, whose bytes do
+// `on_device`: the outputs as the device shares them (TensorDevice::share()), of which references are taken; empty:
+// they are in host memory.
+//
+// Errors, with nothing added: an output that is in neither memory, of another type than GStreamer has, whose bytes do
 // not fit its shape; other outputs than `infos`.
 Status attachTensors(GstBuffer *buffer, const Outputs &outputs, const std::vector<TensorInfo> &infos,
-                     const std::vector<TensorTag> &tags);
+                     const std::vector<TensorTag> &tags, std::span<const BufferRef> on_device = {});
 
 } // namespace gstzc::infer

@@ -10,36 +10,12 @@
 #include "gst/infer/engine/not_a_number.h"
 #include "gst/infer/output/findings_meta.h"
 #include "gst/infer/preprocess/direct.h"
+#include "gst/infer/stream/frame_job_pictures.h"
 #include "gst/zerocopy/frame_fence.h"
-#include "gst/zerocopy/gstzcfencemeta.h"
 
 namespace gstzc::infer {
 
 using Clock = FrameQueue::Clock;
-
-// What the runner sees of the frame: one of its pictures, in one round; with a tensor where a device has made it.
-class FrameJob::RegionPicture : public Picture {
-public:
-  RegionPicture(std::shared_ptr<FrameJob> job, unsigned round, size_t index, DeviceTensor made = {})
-      : job_(std::move(job)), round_(round), index_(index), made_(std::move(made)) {}
-  bool wanted() const override { return job_->wanted(round_); }
-  Result<Filled> fill(void *tensor, const void **elsewhere) override {
-    return made_.memory != nullptr ? job_->take(round_, made_, tensor, elsewhere)
-                                   : job_->fill(round_, index_, tensor, elsewhere);
-  }
-  void finished(Result<Outputs> outputs, const Times &times) override {
-    made_.memory.reset(); // the model has read it
-    Times all = times;
-    all.fill += made_.took;
-    job_->finished(round_, index_, std::move(outputs), all);
-  }
-
-private:
-  const std::shared_ptr<FrameJob> job_;
-  const unsigned round_;
-  const size_t index_;
-  DeviceTensor made_;
-};
 
 FrameJob::FrameJob(GstBuffer *buffer, FrameTask task, std::shared_ptr<FrameQueue> queue,
                    std::weak_ptr<ModelRunner> runner)
@@ -111,86 +87,6 @@ bool FrameJob::begin(unsigned round) {
   State state = State::Waiting;
   return wanted(round) && (state_.compare_exchange_strong(state, State::Working) || state == State::Working);
 }
-
-// --- on a device
-
-// The fences of the frame that the device waits for.
-std::vector<FrameJob::EventRef> FrameJob::waitsOf(const TensorDevice &device, GstBuffer *buffer) {
-  std::vector<EventRef> waits;
-  gpointer state = nullptr;
-  while (GstMeta *meta = gst_buffer_iterate_meta_filtered(buffer, &state, GST_ZC_FENCE_META_API_TYPE)) {
-    GstZcDeviceEvent *event = gst_zc_fence_meta_get_event(reinterpret_cast<GstZcFenceMeta *>(meta));
-    if (event != nullptr && device.waitsFor(event)) waits.emplace_back(gst_zc_device_event_ref(event));
-  }
-  return waits;
-}
-
-// Only in start(): until that has returned, and this picture is finished, the frame is here.
-void FrameJob::fillOnDevice(unsigned round, size_t index) {
-  const FrameSetup &setup = *task_.setup;
-  const DeviceSetup &on = *setup.on_device;
-  PixelPlan plan = on.whole;
-  const auto begun = [&]() -> Status {
-    if (const auto &region = targets_[index].region; region) {
-      auto part = makePixelPlan(setup.caps.info, setup.model->plan, setup.model->preprocess, region);
-      if (!part) return part.error();
-      plan = *part;
-    }
-    auto memory = on.tensors->get();
-    if (!memory) return named(memory.error(), *on.device);
-    const TensorTarget target{on.tensors->space(), memory.take(), on.tensors->bytes()};
-    auto done = [job = weak_from_this(), round, index, made = target,
-                 start = Clock::now()](const Status &status) mutable {
-      if (const auto self = job.lock())
-        self->filledOnDevice(round, index, {std::move(made.memory), made.space, Clock::now() - start}, status);
-    };
-    auto enqueued = on.device->fill(buffer_, setup.caps, plan, target, std::move(done));
-    return enqueued ? enqueued : Status(named(enqueued.error(), *on.device));
-  }();
-  if (!begun) finished(round, index, begun.error(), {});
-}
-
-// From the device's call, at any time after it was asked.
-void FrameJob::filledOnDevice(unsigned round, size_t index, DeviceTensor tensor, const Status &status) {
-  if (!wanted(round)) return;
-  const Picture::Times times{.fill = tensor.took};
-  if (!status) return finished(round, index, named(status.error(), *task_.setup->on_device->device), times);
-  if (fenceFailedOnDevice()) return finished(round, index, Error{"the frame is not complete", ECANCELED, ""}, times);
-  const auto runner = runner_.lock();
-  if (!runner) return finished(round, index, Error{"the model is gone", ECANCELED, ""}, times);
-  submit(*runner, std::make_shared<RegionPicture>(shared_from_this(), round, index, std::move(tensor)));
-}
-
-// The device has passed them all. What they stood for may have failed all the same.
-bool FrameJob::fenceFailedOnDevice() {
-  const std::lock_guard lock(mutex_);
-  for (const EventRef &event : device_waits_) {
-    const gint status = gst_zc_device_event_get_status(event.get());
-    if (status >= 0) continue;
-    const auto now = std::chrono::nanoseconds(Clock::now().time_since_epoch()).count();
-    failed_on_device_ = FenceResult{FenceOutcome::Failed, -status, static_cast<uint64_t>(now)};
-    verdict_ = judgeFence(*failed_on_device_, task_.on_fence_error, task_.fence_timeout);
-    return true;
-  }
-  return false;
-}
-
-Result<Picture::Filled> FrameJob::take(unsigned round, const DeviceTensor &made, void *tensor, const void **elsewhere) {
-  const std::lock_guard lock(mutex_);
-  if (!begin(round)) return Picture::Filled::NotYet;
-  if (elsewhere != nullptr) {
-    *elsewhere = made.memory.get();
-    return made.space == MemorySpace::Device ? Picture::Filled::OnDevice : Picture::Filled::Elsewhere;
-  }
-  if (made.space == MemorySpace::Device) return Error{"a tensor on the device in a batch", EINVAL, ""};
-  const size_t bytes = task_.setup->model->plan.bytes();
-  std::memcpy(tensor, made.memory.get(), bytes);
-  ++result_.copies;
-  result_.bytes_copied += bytes;
-  return Picture::Filled::Yes;
-}
-
-// --- by the CPU
 
 Result<Picture::Filled> FrameJob::fill(unsigned round, size_t index, void *tensor, const void **elsewhere) {
   {

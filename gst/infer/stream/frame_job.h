@@ -26,7 +26,8 @@ struct PictureResult {
   std::optional<guint>
       object; // the id of the object in the frame's analytics metadata that the picture shows; none: the frame
   FrameFindings findings;
-  Outputs tensors; // kept only where they are asked for
+  Outputs tensors;               // kept only where they are asked for
+  std::vector<BufferRef> shared; // the same in a device's memory, where they are asked for there
   Picture::Times times;
   std::chrono::nanoseconds decode{0};
   bool in_place = false; // the frame's memory was the tensor
@@ -45,6 +46,8 @@ struct FrameTask {
   std::shared_ptr<const FrameSetup> setup;
   DecodeOptions decode;
   bool keep_tensors = false;
+  bool device_tensors = false;             // those kept are the device's own: the setup has Made::OnStream then
+  unsigned early = 4;                      // frames that may be gone while their tensors are still to come
   bool objects = false;                    // each object that an element before found, not the frame
   std::vector<std::string> object_classes; // of those; empty: all
   GstZcOnFenceError on_fence_error = kOnFenceErrorDefault;
@@ -54,6 +57,11 @@ struct FrameTask {
 // The frame's work in the queue. It holds the buffer until it is done; the pictures it makes of the frame hold it. What
 // a device is asked to make of the frame does not: the device holds the buffer itself until it has read it, and what
 // comes of it is forgotten if the frame has left meanwhile.
+//
+// Where the model runs on the device's stream nobody waits for the device until its results are needed: a picture goes
+// to the model when the device has been told to make it, the model only enqueues its run, and the device says when what
+// is to be decoded has come to the host. A frame of which only tensors in the device's memory are wanted leaves at
+// once, unless the device is far behind: else nothing would hold up a producer that is faster.
 class FrameJob : public FrameQueue::Work, public std::enable_shared_from_this<FrameJob> {
 public:
   FrameJob(GstBuffer *buffer, FrameTask task, std::shared_ptr<FrameQueue> queue, std::weak_ptr<ModelRunner> runner);
@@ -76,6 +84,7 @@ public:
 
 private:
   class RegionPicture;
+  class CameFromDevice;
   struct UnrefEvent {
     void operator()(GstZcDeviceEvent *event) const { gst_zc_device_event_unref(event); }
   };
@@ -84,6 +93,7 @@ private:
     std::shared_ptr<void> memory;
     MemorySpace space = MemorySpace::Host;
     std::chrono::nanoseconds took{0};
+    bool on_stream = false; // it is there when the device's stream has come that far
   };
   enum class State { Waiting, Working, GivenUp, Done };
   struct Target {
@@ -100,6 +110,8 @@ private:
   bool fenceFailedOnDevice();
   Result<Picture::Filled> take(unsigned round, const DeviceTensor &made, void *tensor, const void **elsewhere);
   Result<Picture::Filled> fill(unsigned round, size_t index, void *tensor, const void **elsewhere);
+  void enqueued(unsigned round, size_t index, Outputs outputs, const Picture::Times &times);
+  void came(unsigned round, size_t index, Result<Outputs> outputs, Picture::Times times);
   void finished(unsigned round, size_t index, Result<Outputs> outputs, const Picture::Times &times);
   Status mapFrame();
   Result<Picture::Filled> prepare(size_t index, void *tensor, const void **elsewhere);

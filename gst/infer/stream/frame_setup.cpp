@@ -36,6 +36,16 @@ MemorySpace tensorSpace(const Model &model, const TensorDevice &device) {
   return same && model.plan.batch <= 1 ? MemorySpace::Device : MemorySpace::Host; // batches are gathered by the CPU
 }
 
+DeviceStream streamOf(const std::shared_ptr<TensorDevice> &device) {
+  if (device == nullptr || device->libraryDevice() < 0 || device->stream() == nullptr) return {};
+  return {device->libraryDevice(), device->stream(), device};
+}
+
+bool runsOnStreamOf(const Model &model, const TensorDevice &device) {
+  return model.engine->stream() != nullptr && model.engine->stream() == device.stream() &&
+         tensorSpace(model, device) == MemorySpace::Device;
+}
+
 Error named(const Error &error, const TensorDevice &device) {
   return {device.name() + ": " + error.what, error.code, error.remedy};
 }
@@ -54,7 +64,9 @@ Result<std::shared_ptr<const FrameSetup>> FrameSetup::create(std::shared_ptr<con
       if (!whole) return whole.error();
       auto tensors =
           std::make_shared<TensorPool>(device, setup->model->plan.bytes(), tensorSpace(*setup->model, *device));
-      setup->on_device = DeviceSetup{std::move(device), *whole, std::move(tensors)};
+      const Made when = runsOnStreamOf(*setup->model, *device) ? Made::OnStream : Made::Done;
+      setup->on_device =
+          DeviceSetup{.device = std::move(device), .whole = *whole, .tensors = std::move(tensors), .when = when};
     }
     return std::shared_ptr<const FrameSetup>(std::move(setup));
   } catch (const std::bad_alloc &) { // the callers are C functions that no exception may pass through

@@ -2,6 +2,7 @@
 // What frames of certain caps need on their way into a certain model.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 
@@ -23,11 +24,19 @@ MemorySpace tensorSpace(const Model &model, const TensorDevice &device);
 // The error with the device's name in front.
 Error named(const Error &error, const TensorDevice &device);
 
+// The device's stream for an engine; none where its context is not the one that inference libraries use.
+DeviceStream streamOf(const std::shared_ptr<TensorDevice> &device);
+// Whether the model runs on the device's own stream: then nobody has to wait between the device and the model.
+bool runsOnStreamOf(const Model &model, const TensorDevice &device);
+
 // Where frames are read by a device.
 struct DeviceSetup {
   std::shared_ptr<TensorDevice> device;
   PixelPlan whole;                     // for the whole frame
   std::shared_ptr<TensorPool> tensors; // of one picture each
+  Made when = Made::Done;              // OnStream: the model runs on the device's stream
+  // Runs that are on the stream, of frames with this setup.
+  std::shared_ptr<std::atomic<unsigned>> runs = std::make_shared<std::atomic<unsigned>>(0);
 };
 
 // Immutable; shared by the frames it is for.

@@ -94,6 +94,7 @@ private:
   struct Elsewhere {
     const void *data = nullptr;
     MemorySpace space = MemorySpace::Host;
+    bool on_stream = false;
   };
   void fill(Batch &batch, Run &run, int size, std::byte *tensor, Elsewhere &elsewhere);
   void forget(Run &run, const Picture *picture);
@@ -272,11 +273,13 @@ void ModelRunner::Core::fill(Batch &batch, Run &run, int size, std::byte *tensor
       result = outOfMemory("prepare a picture for the model");
     }
     member.times.fill = Clock::now() - start;
-    const bool on_device = result && *result == Picture::Filled::OnDevice;
+    const bool on_stream = result && *result == Picture::Filled::OnStream;
+    const bool on_device = on_stream || (result && *result == Picture::Filled::OnDevice);
     if (result && (on_device || *result == Picture::Filled::Elsewhere) && (size != 1 || elsewhere.data == nullptr))
       result = Error{"a picture lies elsewhere, but not where", EINVAL, ""};
     if (result && *result == Picture::Filled::Yes) elsewhere.data = nullptr;
     if (on_device) elsewhere.space = MemorySpace::Device;
+    elsewhere.on_stream = on_stream;
     if (result && *result != Picture::Filled::NotYet) {
       std::swap(batch.members[filled++], member); // in front are those that were filled
       continue;
@@ -315,7 +318,7 @@ void ModelRunner::Core::process(Batch &batch, Run &run) {
                            bytes * static_cast<size_t>(size), elsewhere.space};
     const auto start = Clock::now();
     try {
-      result = model.engine->run({&input, 1}, run.cancel);
+      result = elsewhere.on_stream ? model.engine->enqueue({&input, 1}) : model.engine->run({&input, 1}, run.cancel);
     } catch (const std::bad_alloc &) {
       result = outOfMemory("run the model");
     }

@@ -28,6 +28,7 @@ public:
     Yes,
     Elsewhere, // the picture lies in memory as the tensor; only asked for where a run takes one picture
     OnDevice,  // the same in a device's memory: of a model whose engine reads it
+    OnStream,  // the same, there when Engine::stream() has come that far: the outputs come so, too
     NotYet,    // it may not be read yet: forget it, it will be submitted again
   };
 
@@ -99,6 +100,6 @@ struct AcquiredRunner {
 // Loads the model where nobody has it; those who ask for it meanwhile wait and get the same. Error: somebody has the id
 // with other options; it says which. What failed to load is tried anew the next time.
 AcquiredRunner acquireRunner(const std::string &instance_id, const ModelOptions &model,
-                             const ModelRunner::Options &options, const ModelLoader &loader = loadModel);
+                             const ModelRunner::Options &options, const ModelLoader &loader);
 
 } // namespace gstzc::infer

@@ -92,10 +92,10 @@ protected:
     if (!memory) return nullptr;
     memory_ = memory.take();
     auto ended = std::make_shared<Ended>();
-    const Status begun =
-        device_->fill(frame, caps, *plan, {MemorySpace::Host, memory_, kInput.bytes()}, [ended](Status status) {
-          if (++ended->calls == 1) ended->promise.set_value(std::move(status));
-        });
+    const Status begun = device_->fill(frame, caps, *plan, {MemorySpace::Host, memory_, kInput.bytes()}, Made::Done,
+                                       [ended](Status status) {
+                                         if (++ended->calls == 1) ended->promise.set_value(std::move(status));
+                                       });
     return begun ? ended : nullptr;
   }
   void expectTensor(int seed, const char *caps_text = kDmaBufCaps) {
@@ -210,7 +210,7 @@ TEST_F(TensorDeviceTest, ItMayEndWithinItsOwnCall) {
   std::promise<void> gone;
   TensorDevice *const raw = device_.get();
   device_.reset();
-  ASSERT_TRUE(raw->fill(frame, caps, *plan, {MemorySpace::Host, memory, kInput.bytes()},
+  ASSERT_TRUE(raw->fill(frame, caps, *plan, {MemorySpace::Host, memory, kInput.bytes()}, Made::Done,
                         [last, &gone](Status) {
                           last->reset();
                           gone.set_value();
@@ -272,7 +272,7 @@ TEST_F(TensorDeviceTest, ALostDeviceEndsEveryFrameWithAnError) {
     frames.push_back(dmaBufFrame(i));
     all.push_back(std::make_shared<Ended>());
     ASSERT_TRUE(device_
-                    ->fill(frames.back(), caps, *plan, {MemorySpace::Host, memory, kInput.bytes()},
+                    ->fill(frames.back(), caps, *plan, {MemorySpace::Host, memory, kInput.bytes()}, Made::Done,
                            [ended = all.back()](Status status) { ended->promise.set_value(std::move(status)); })
                     .ok());
   }
@@ -363,6 +363,101 @@ TEST_F(CudaFrames, WithoutAnEventTheProducersStreamIsWaitedFor) {
   blocker.reset();
   EXPECT_TRUE(ended->within(kPatience));
   gst_buffer_unref(frame);
+}
+
+// --- results in the device's memory
+
+class ResultsTest : public TensorDeviceTest {
+protected:
+  struct Came {
+    std::promise<Result<Outputs>> promise;
+    std::future<Result<Outputs>> future = promise.get_future();
+  };
+  void SetUp() override {
+    TensorDeviceTest::SetUp();
+    makeDevice();
+    for (const size_t bytes : {12, 100}) {
+      auto memory = need(device_->newDeviceMemory(bytes));
+      run_.tensors.push_back(
+          {TensorType::UInt8, {static_cast<int64_t>(bytes)}, memory.get(), bytes, MemorySpace::Device});
+      owner_->push_back(memory);
+    }
+    run_.owner = owner_;
+    run_.on_stream = true;
+  }
+  // As a run would.
+  void write(int value) {
+    source_ = need(allocPinned(context, 100));
+    std::memset(source_.get(), value, 100);
+    const Driver &driver = **Driver::get();
+    const ContextScope scope(*context);
+    for (const TensorView &view : run_.tensors)
+      ASSERT_EQ(driver.cuMemcpyHtoDAsync(reinterpret_cast<CUdeviceptr>(view.data), source_.get(), view.bytes,
+                                         static_cast<CUstream>(device_->stream())),
+                CUDA_SUCCESS);
+  }
+  std::shared_ptr<Came> toHost() {
+    auto came = std::make_shared<Came>();
+    device_->toHost(run_, [came](Result<Outputs> outputs) { came->promise.set_value(std::move(outputs)); });
+    return came;
+  }
+
+  std::shared_ptr<std::vector<std::shared_ptr<void>>> owner_ = std::make_shared<std::vector<std::shared_ptr<void>>>();
+  Outputs run_;
+  PinnedMemory source_;
+};
+
+TEST_F(ResultsTest, ComeToTheHostWhenTheStreamHasWrittenThem) {
+  std::shared_ptr<Came> came;
+  std::weak_ptr<void> held = owner_;
+  {
+    const Blocker blocker(context, static_cast<CUstream>(device_->stream()));
+    write(7);
+    came = toHost();
+    run_ = {};
+    owner_.reset();
+    EXPECT_NE(came->future.wait_for(kGlance), std::future_status::ready);
+    EXPECT_FALSE(held.expired()) << "the run still writes there";
+  }
+  ASSERT_EQ(came->future.wait_for(kPatience), std::future_status::ready);
+  auto outputs = came->future.get();
+  ASSERT_TRUE(outputs.ok()) << outputs.error().message();
+  EXPECT_TRUE(held.expired());
+  EXPECT_FALSE(outputs->on_stream);
+  ASSERT_EQ(outputs->tensors.size(), 2u);
+  for (const TensorView &view : outputs->tensors) {
+    EXPECT_EQ(view.space, MemorySpace::Host);
+    const auto *bytes = static_cast<const guint8 *>(view.data);
+    for (size_t i = 0; i < view.bytes; ++i) ASSERT_EQ(bytes[i], 7) << i;
+  }
+}
+
+TEST_F(ResultsTest, MemoryOfTheHostIsUsedAgain) {
+  write(1);
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(toHost()->future.get().ok());
+  const long before = TestedDriver::calls(Fn::cuMemHostAlloc);
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(toHost()->future.get().ok());
+  EXPECT_EQ(TestedDriver::calls(Fn::cuMemHostAlloc), before);
+}
+
+TEST_F(ResultsTest, WhatFailsIsToldOnce) {
+  write(1);
+  for (const Fn function : {Fn::cuMemcpyDtoHAsync, Fn::cuMemHostAlloc, Fn::cuEventRecord}) {
+    TestedDriver::failFunction(function, CUDA_ERROR_UNKNOWN);
+    auto outputs = toHost()->future.get();
+    TestedDriver::failFunction(Fn::kCount, CUDA_SUCCESS);
+    EXPECT_FALSE(outputs.ok()) << static_cast<size_t>(function);
+  }
+  ASSERT_TRUE(toHost()->future.get().ok());
+  TestedDriver::loseDevice();
+  auto lost = toHost()->future.get();
+  EXPECT_FALSE(lost.ok());
+}
+
+TEST_F(ResultsTest, WithoutAContextOfGStreamersNothingIsShared) {
+  auto shared = device_->share(run_);
+  ASSERT_FALSE(shared.ok());
+  EXPECT_EQ(shared.error().code, ENOSYS);
 }
 
 } // namespace

@@ -318,4 +318,19 @@ TEST_F(OnnxEngineTest, CancelEndsALongRun) {
   EXPECT_EQ(next.error().code, ECANCELED);
 }
 
+// A stream of CUDA is nothing to who runs on the CPU, and must not be kept.
+TEST_F(OnnxEngineTest, OnTheCpuThereIsNoStream) {
+  smallConvolution().save(dir_.file("model.onnx"));
+  const auto owner = std::make_shared<int>(0);
+  auto loaded = loadOnnxEngine(dir_.file("model.onnx"), {.provider = "cpu"}, {0, owner.get(), owner});
+  ASSERT_NE(loaded.engine, nullptr) << loaded.failure.error.message();
+  EXPECT_EQ(loaded.engine->stream(), nullptr);
+  EXPECT_EQ(owner.use_count(), 1);
+  expectSmallConvolution(*loaded.engine);
+  auto refused = loaded.engine->enqueue({});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ENOSYS);
+  EXPECT_NE(refused.error().what.find("ONNX Runtime"), std::string::npos) << refused.error().message();
+}
+
 } // namespace

@@ -201,4 +201,21 @@ TEST_F(Tensors, WhatCannotBeAttachedIsAnError) {
   EXPECT_NE(status.error().message().find("1 outputs and gave 2"), std::string::npos) << status.error().message();
 }
 
+TEST_F(Tensors, OfADeviceAreTheBuffersThatItShares) {
+  for (TensorView &view : outputs_.tensors) view.space = MemorySpace::Device;
+  EXPECT_FALSE(attachTensors(frame_, outputs_, infos_, {}).ok()) << "the host cannot read them";
+  std::vector<BufferRef> shared;
+  shared.emplace_back(gst_buffer_new_allocate(nullptr, 32, nullptr));
+  EXPECT_FALSE(attachTensors(frame_, outputs_, infos_, {}, shared).ok()) << "one for two outputs";
+  EXPECT_TRUE(metasOf(frame_).empty());
+  shared.emplace_back(gst_buffer_new_allocate(nullptr, 4, nullptr));
+  ASSERT_TRUE(attachTensors(frame_, outputs_, infos_, {}, shared).ok());
+  const auto metas = metasOf(frame_);
+  ASSERT_EQ(metas.size(), 1u);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(metas[0]->tensors[i]->data, shared[i].get());
+    EXPECT_EQ(dimsOf(metas[0]->tensors[i]), i == 0 ? (std::vector<gsize>{1, 2, 4}) : (std::vector<gsize>{1, 2}));
+  }
+}
+
 } // namespace

@@ -83,6 +83,23 @@ public:
     return outputs;
   }
 
+  // With a stream the device's memory is the host's all the same.
+  void *stream() const override { return own_stream; }
+  std::optional<int> cudaDevice() const override { return own_stream != nullptr ? std::optional(0) : std::nullopt; }
+  Result<infer::Outputs> enqueue(std::span<const infer::TensorView> inputs) override {
+    if (own_stream == nullptr) return Engine::enqueue(inputs);
+    EXPECT_EQ(inputs[0].space, infer::MemorySpace::Device);
+    infer::Cancellation never;
+    auto outputs = run(inputs, never);
+    if (!outputs) return outputs;
+    outputs->on_stream = true;
+    for (infer::TensorView &view : outputs->tensors) view.space = infer::MemorySpace::Device;
+    ++enqueued;
+    return outputs;
+  }
+  void *own_stream = nullptr; // any address; before the first use
+  std::atomic<int> enqueued = 0;
+
   void close() { set(false); }
   void open() { set(true); }
   // False: so many runs did not begin in ten seconds.
