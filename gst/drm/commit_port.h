@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "gst/drm/screen_state.h"
 #include "gst/zerocopy/core/unique_fd.h"
@@ -30,6 +31,8 @@ public:
   virtual int signalledFence() const = 0;
   // Tries to become master again after another process took the display. True: commits may work again.
   virtual bool regain() { return false; }
+  // What the user may want to know of the last commit; once.
+  virtual std::optional<std::string> news() { return std::nullopt; }
   // Somebody else may have changed what was committed.
   virtual void forget() {}
 };

@@ -84,6 +84,7 @@ void CrtcQueue::commit(Lock &lock) {
     if (hopeless || rc == 0) refusal = with;
   }
 
+  const auto news = port_->news();
   lock.lock();
   for (Taken &t : taken_) --t.lane->in_hand;
   if (refusal != 0) {
@@ -99,6 +100,7 @@ void CrtcQueue::commit(Lock &lock) {
   --hands_;
   if (in_flight_ && !awaitFlip()) failAll(lock, Error{"wait for a flip", errno, "The process may be out of memory"});
   changed_.notify_all();
+  if (news) note(lock, *news);
   if (refusal != 0)
     note(lock, std::string("the display's driver refuses IN_FENCE_FD (") + strerror(refusal) +
                    "): frames are still waited for before they are committed, but the driver waits for their memory "

@@ -115,7 +115,8 @@ void Display::join() {
   if (share_->sinks++ == 0) {
     Committer::Limits limits;
     limits.regain = 100ms;
-    share_->queue = std::make_shared<CrtcQueue>(std::make_unique<KmsCommitPort>(device_, snapshot_, output_), limits);
+    share_->queue = std::make_shared<CrtcQueue>(
+        std::make_unique<KmsCommitPort>(device_, snapshot_, output_, options_.async_flips), limits);
   }
   committer_ = std::make_unique<Committer>(share_->queue, options_.max_in_flight, events_.commit);
 }
@@ -385,6 +386,8 @@ Result<Committer::Submitted> Display::show(std::shared_ptr<Framebuffer> fb, Disp
   frame->keep = std::move(request.keep);
   frame->background = plan_->background;
   frame->pts = request.pts;
+  frame->due = request.due;
+  frame->refresh = static_cast<uint64_t>(plan_->refresh.count());
   frame->identity = request.source.key.buffers[0];
   waitForFences(*frame, request);
   auto submitted = committer_->submit(std::move(frame), request.wait);

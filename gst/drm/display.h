@@ -72,6 +72,7 @@ struct DisplayFrameRequest {
   std::optional<Rect> crop;                  // the part of the frame to show; nothing: all
   std::shared_ptr<void> keep;
   uint64_t pts = 0;
+  uint64_t due = UINT64_MAX;                  // as DisplayFrame's
   bool wait = false;                          // for a place in the queue, instead of dropping who is there
   Result<FrameFences> fences = FrameFences{}; // an error is judged as a fence that failed
   std::chrono::milliseconds fence_timeout{kFenceTimeoutDefault};
@@ -88,7 +89,8 @@ public:
     OnUnplug on_unplug = OnUnplug::Pause;
     HdrMode hdr = HdrMode::Auto;
     bool vrr = false;   // where screen and device can
-    uint32_t plane = 0; // id of the plane for the video; 0: choose
+    bool async_flips = false; // frames come on screen at once, not at the next vertical blank, where the device can
+    uint32_t plane = 0;       // id of the plane for the video; 0: choose
     OverlayMode overlay = OverlayMode::Auto;
     size_t max_in_flight = 3; // frames that wait for their fences and for the display
   };

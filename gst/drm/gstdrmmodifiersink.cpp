@@ -34,6 +34,7 @@
 
 #include "gst/drm/display.h"
 #include "gst/drm/element/allocation.h"
+#include "gst/drm/element/flip_report.h"
 #include "gst/drm/element/frame_copier.h"
 #include "gst/drm/element/frame_request.h"
 #include "gst/drm/element/negotiation.h"
@@ -67,7 +68,7 @@ struct SinkState {
   AutoMode auto_mode = AutoMode::Match;
   OnUnplug on_unplug = OnUnplug::Pause;
   HdrMode hdr = HdrMode::Auto;
-  bool vrr = false;
+  bool vrr = false, async_flips = false;
   guint plane_id = 0;
   gint zpos = -1;
   gdouble alpha = 1;
@@ -88,6 +89,7 @@ struct SinkState {
   Stats stats;
   Display::Counters last_counters; // of the display closed last
   std::string last_configuration;
+  std::unique_ptr<FlipReport> flips; // of the display that is open, or was
   bool error_posted = false, fence_warned = false, refusal_told = false;
 
   SinkNegotiation negotiation;
@@ -127,6 +129,7 @@ enum {
   PROP_FORCE_ASPECT_RATIO,
   PROP_ROTATE_METHOD,
   PROP_VIDEO_DIRECTION,
+  PROP_ASYNC_FLIPS,
   PROP_RENDER_RECTANGLE,                    // of GstVideoOverlay
   PROP_OVERLAY = PROP_RENDER_RECTANGLE + 1, // the first of several, overlay_properties.h
 };
@@ -182,12 +185,6 @@ static void tell_of_fence(GstDrmModifierSink *self, uint64_t pts, const FenceVer
   GST_ELEMENT_WARNING(self, RESOURCE, READ, ("%s", text.c_str()), (nullptr));
 }
 
-static void post_flip(GstDrmModifierSink *self, const DisplayFrame &frame, uint64_t flip_ns) {
-  GstStructure *s = gst_structure_new("drmmodifiersink-flip", "pts", G_TYPE_UINT64, frame.pts, "flip-time",
-                                      G_TYPE_UINT64, flip_ns, "device", G_TYPE_UINT64, frame.identity.device, "inode",
-                                      G_TYPE_UINT64, frame.identity.inode, nullptr);
-  gst_element_post_message(GST_ELEMENT(self), gst_message_new_element(GST_OBJECT(self), s));
-}
 
 // How frames are to be shown, as the properties say, to the display that is open.
 static void apply_look(GstDrmModifierSink *self) {
@@ -216,6 +213,7 @@ static gboolean open_display(GstDrmModifierSink *self) {
   options.open.connector = state->connector;
   options.hdr = state->hdr;
   options.vrr = state->vrr;
+  options.async_flips = state->async_flips;
   options.auto_mode = state->auto_mode;
   options.on_unplug = state->on_unplug;
   options.plane = state->plane_id;
@@ -230,6 +228,7 @@ static gboolean open_display(GstDrmModifierSink *self) {
     state->stats = {};
     state->last_counters = {};
     state->last_configuration.clear();
+    state->flips = std::make_unique<FlipReport>(GST_BASE_SINK(self), flips);
   }
   if (!mode.empty()) {
     auto request = parseMode(mode);
@@ -245,7 +244,9 @@ static gboolean open_display(GstDrmModifierSink *self) {
   events.commit.bad_fence = [self](const DisplayFrame &frame, const FenceVerdict &verdict) {
     tell_of_fence(self, frame.pts, verdict);
   };
-  if (flips) events.commit.flipped = [self](const DisplayFrame &frame, uint64_t ns) { post_flip(self, frame, ns); };
+  events.commit.flipped = [report = state->flips.get()](const DisplayFrame &frame, uint64_t ns) {
+    report->flipped(frame, ns);
+  };
   events.configured = [self](const std::string &text) {
     GST_INFO_OBJECT(self, "%s", text.c_str());
     g_object_notify(G_OBJECT(self), "configuration");
@@ -445,6 +446,7 @@ static Result<Committer::Submitted> show_buffer(GstDrmModifierSink *self, GstBuf
   request.overlay_y = picture.y;
   request.pts = GST_BUFFER_PTS(buffer);
   request.wait = gst_base_sink_get_sync(GST_BASE_SINK(self));
+  if (request.wait) request.due = dueOf(GST_BASE_SINK(self), buffer);
 
   auto layout = frameLayout(buffer, picture.caps);
   if (!layout) return layout.error();
@@ -583,6 +585,7 @@ static gboolean gst_drm_modifier_sink_event(GstBaseSink *sink, GstEvent *event) 
   case GST_EVENT_FLUSH_STOP:
     gst_clear_buffer(&state->prerolled);
     if (state->display) state->display->flush();
+    if (state->flips) state->flips->pause();
     break;
   default: break;
   }
@@ -629,6 +632,11 @@ static GstStructure *make_stats(SinkState *state) {
   add("fence-wait-ns", c.commit.fence_wait_ns + own.fence_wait_ns);
   add("in-fences", c.commit.in_fences);
   add("suspensions", c.commit.suspensions);
+  const FlipStatistics::Summary flips = state->flips ? state->flips->summary() : FlipStatistics::Summary();
+  add("flip-interval-ns", flips.interval);
+  add("longest-flip-interval-ns", flips.longest);
+  add("late-flips", flips.late);
+  add("missed-vblanks", flips.missed);
   add("in-fence-refused", c.commit.in_fence_refused);
   return stats;
 }
@@ -662,6 +670,7 @@ static void gst_drm_modifier_sink_get_property(GObject *object, guint id, GValue
   case PROP_ON_UNPLUG: g_value_set_enum(value, static_cast<gint>(state->on_unplug)); break;
   case PROP_HDR: g_value_set_enum(value, static_cast<gint>(state->hdr)); break;
   case PROP_VRR: g_value_set_boolean(value, state->vrr); break;
+  case PROP_ASYNC_FLIPS: g_value_set_boolean(value, state->async_flips); break;
   case PROP_PLANE_ID: g_value_set_uint(value, state->plane_id); break;
   case PROP_ZPOS: g_value_set_int(value, state->zpos); break;
   case PROP_ALPHA: g_value_set_double(value, state->alpha); break;
@@ -698,6 +707,7 @@ static void gst_drm_modifier_sink_set_property(GObject *object, guint id, const 
   case PROP_ON_UNPLUG: state->on_unplug = static_cast<OnUnplug>(g_value_get_enum(value)); break;
   case PROP_HDR: state->hdr = static_cast<HdrMode>(g_value_get_enum(value)); break;
   case PROP_VRR: state->vrr = g_value_get_boolean(value); break;
+  case PROP_ASYNC_FLIPS: state->async_flips = g_value_get_boolean(value); break;
   case PROP_PLANE_ID: state->plane_id = g_value_get_uint(value); break;
   case PROP_ZPOS: state->zpos = g_value_get_int(value); break;
   case PROP_ALPHA: state->alpha = g_value_get_double(value); break;
@@ -856,6 +866,12 @@ static void gst_drm_modifier_sink_class_init(GstDrmModifierSinkClass *klass) {
                                   g_param_spec_boolean("vrr", "Variable refresh",
                                                        "Let the refresh follow the frames where screen and device can",
                                                        FALSE, ready));
+  g_object_class_install_property(
+      object, PROP_ASYNC_FLIPS,
+      g_param_spec_boolean("async-flips", "Asynchronous flips",
+                           "Show frames at once instead of at the next vertical blank, where device and driver can: the "
+                           "picture may tear",
+                           FALSE, ready));
   g_object_class_install_property(
       object, PROP_PLANE_ID,
       g_param_spec_uint("plane-id", "Plane id", "The plane to show frames on (0: choose)", 0, G_MAXUINT, 0, ready));

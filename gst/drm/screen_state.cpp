@@ -99,6 +99,11 @@ bool KnownPlanes::sameButForFramebuffer(const PlaneUse &use) const {
           (known.properties && use.properties && *known.properties == *use.properties));
 }
 
+bool KnownPlanes::onlyFramebuffers(const ScreenState &state) const {
+  return !state.mode && std::all_of(state.planes.begin(), state.planes.end(),
+                                    [this](const PlaneUse &use) { return sameButForFramebuffer(use); });
+}
+
 void KnownPlanes::addChange(AtomicRequest &request, const KmsSnapshot &snapshot, const Output &output,
                             const ScreenState &state) {
   if (state.mode) forget();

@@ -71,6 +71,8 @@ class KnownPlanes {
 public:
   // As addState(), without what is known. Of what is shown the framebuffer is always named: it is what flips.
   void addChange(AtomicRequest &request, const KmsSnapshot &snapshot, const Output &output, const ScreenState &state);
+  // Whether the state differs in nothing but what is on planes.
+  bool onlyFramebuffers(const ScreenState &state) const;
   // The request was taken.
   void taken(const ScreenState &state);
   void forget() { planes_.clear(); }

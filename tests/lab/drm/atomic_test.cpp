@@ -161,7 +161,7 @@ TEST(TwoOutputs, AtOnceInOneProcess) {
     auto third = on(*card, mine);
     third->start();
     EXPECT_FALSE(third->wait(1s) && third->ended());
-    EXPECT_NE(third->errors().find("another sink of this process"), std::string::npos) << third->errors();
+    EXPECT_NE(third->errors().find("shows the frames of another sink"), std::string::npos) << third->errors();
     EXPECT_TRUE(first->stop());
     EXPECT_TRUE(flips(*second, 3)) << "the other one goes on: " << second->errors();
     first = on(*card, "");
@@ -175,6 +175,41 @@ TEST(TwoOutputs, AtOnceInOneProcess) {
   // the last one has given the device back: it can be had by another file
   const UniqueFd other(open(card->cardPath().c_str(), O_RDWR | O_CLOEXEC));
   EXPECT_EQ(drmIsMaster(other.get()), 1);
+}
+
+// Two sinks of a process on planes of one CRTC: both pictures are there, and stay while the other one comes and goes.
+TEST_F(Atomic, TwoSinksOnOneOutput) {
+  const auto source = [](const char *pattern, int width, int height) {
+    return "videotestsrc is-live=true pattern=" + std::string(pattern) + " ! video/x-raw,format=BGRx,width=" +
+           std::to_string(width) + ",height=" + std::to_string(height) + ",framerate=30/1";
+  };
+  const auto expect = [&](uint32_t outside, uint32_t inside, const char *what) {
+    auto shown = captureWriteback(card_.get());
+    ASSERT_TRUE(shown) << what << ": " << shown.error().message();
+    EXPECT_EQ(shown->at(2, 2), outside) << what;
+    EXPECT_EQ(shown->at(20, 20), inside) << what;
+  };
+  auto below = std::make_unique<Player>(source("red", 64, 48) + sink_ + "mode=64x48");
+  below->start();
+  ASSERT_TRUE(flips(*below, 3)) << below->errors();
+  auto above = std::make_unique<Player>(source("blue", 32, 24) + sink_ + "render-rectangle=<8,8,32,24>");
+  above->start();
+  ASSERT_TRUE(flips(*above, 3)) << above->errors();
+  ASSERT_TRUE(flips(*below, 3)) << below->errors();
+  EXPECT_NE(above->configuration().find("64x48"), std::string::npos) << "the first one's mode";
+  expect(0xff0000, 0x0000ff, "both");
+  EXPECT_TRUE(above->stop());
+  ASSERT_TRUE(flips(*below, 3)) << below->errors();
+  expect(0xff0000, 0xff0000, "the upper one has gone");
+
+  above = std::make_unique<Player>(source("green", 32, 24) + sink_ + "render-rectangle=<8,8,32,24>");
+  above->start();
+  ASSERT_TRUE(flips(*above, 3)) << above->errors();
+  EXPECT_TRUE(below->stop());
+  ASSERT_TRUE(flips(*above, 3)) << above->errors();
+  expect(0x000000, 0x00ff00, "the lower one has gone, who set the mode");
+  EXPECT_EQ(below->errorCount() + above->errorCount(), 0u) << below->errors() << above->errors();
+  EXPECT_TRUE(above->stop());
 }
 
 // What happens to the output while frames are shown.
