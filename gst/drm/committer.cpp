@@ -41,11 +41,14 @@ Result<Committer::Submitted> Committer::submit(std::shared_ptr<DisplayFrame> fra
   {
     Lock lock(queue.mutex_);
     gone.swap(lane.spare);
+    if (queue.sleeping_ && queue.in_flight_ && !queue.watched_ && !queue.flipped_ && queue.hands_ == 0 &&
+        queue.seesFlip())
+      queue.finishFlip(lock);
     if (wait) {
       // the fences, one flip and one stubborn EBUSY are the most a place can take to become free
       const auto limit = [&] { return lane.waiting.lastDeadline() + queue.limits_.flip + queue.limits_.busy; };
       const auto over = [&] { return hasPlace() || lane.failed || lane.interrupted || lane.stopped; };
-      if (!over() && !queue.changed_.wait_until(lock, limit(), over))
+      if (!over() && !queue.wait(lock, limit(), over))
         return Error{"the display took no frame", ETIMEDOUT, "Look for messages of its driver in dmesg"};
       if (lane.interrupted) return Submitted::Interrupted;
     }
@@ -58,6 +61,7 @@ Result<Committer::Submitted> Committer::submit(std::shared_ptr<DisplayFrame> fra
       lane.waiting.makeRoom(gone);
     const bool settled = lane.waiting.lastIsSettled();
     if (queue.sleeping_ && queue.mayCommit() && Clock::now() >= queue.retry_at_) queue.commit(lock);
+    if (queue.in_flight_ && !queue.watched_ && queue.isAwaited()) queue.watchFlip(lock);
     if (gone.empty()) lane.spare.swap(gone);
     rouse = queue.sleeping_ && (!settled || queue.nextLook() < queue.sleeps_until_);
   }
@@ -76,6 +80,7 @@ void Committer::suspend(bool on) {
     const std::lock_guard lock(queue_->mutex_);
     if (lane_->suspended == on) return;
     lane_->suspended = on;
+    queue_->disturbed_ = true;
     if (on) {
       ++lane_->counters.suspensions;
       lane_->waiting.dropAllButLast(gone);
@@ -93,7 +98,7 @@ Result<Committer::Submitted> Committer::drain() {
   const auto flips = static_cast<int>(lane.waiting.size()) + 2;
   const auto deadline = lane.waiting.lastDeadline() + flips * queue_->limits_.flip + queue_->limits_.busy;
   const auto empty = [&] { return lane.waiting.empty() && lane.in_hand == 0 && !lane.in_flight; };
-  const bool done = queue_->changed_.wait_until(lock, deadline, [&] {
+  const bool done = queue_->wait(lock, deadline, [&] {
     return empty() || queue_->isSuspended(lane) || lane.failed || lane.interrupted || lane.stopped;
   });
   if (lane.failed) return *lane.failed;
@@ -109,6 +114,7 @@ void Committer::flush() {
     const std::lock_guard lock(queue_->mutex_);
     lane_->waiting.dropAll(gone);
     lane_->flushed = lane_->in_hand > 0;
+    queue_->disturbed_ = true;
     if (queue_->lanes_.size() == 1) queue_->busy_since_.reset(); // that frame is gone
   }
   queue_->changed_.notify_all();
@@ -118,6 +124,7 @@ void Committer::interrupt(bool on) {
   {
     const std::lock_guard lock(queue_->mutex_);
     lane_->interrupted = on;
+    queue_->disturbed_ = true;
   }
   queue_->changed_.notify_all();
 }

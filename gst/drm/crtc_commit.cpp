@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "gst/drm/commit_merge.h"
 #include "gst/drm/crtc_queue.h"
@@ -98,7 +99,7 @@ void CrtcQueue::commit(Lock &lock) {
   taken_.clear();
   merged_.clear();
   --hands_;
-  if (in_flight_ && !awaitFlip()) failAll(lock, Error{"wait for a flip", errno, "The process may be out of memory"});
+  if (in_flight_ && isAwaited()) watchFlip(lock);
   changed_.notify_all();
   if (news) note(lock, *news);
   if (refusal != 0)
@@ -126,6 +127,8 @@ void CrtcQueue::accepted(UniqueFd flip, Clock::time_point at, bool fenced) {
   // those that had to wait come first the next time
   if (apart_ && lanes_.size() > 1) std::rotate(lanes_.begin(), lanes_.begin() + 1, lanes_.end());
   in_flight_ = true;
+  watched_ = false;
+  disturbed_ = std::exchange(first_, false);
   flip_ = std::move(flip);
   committed_at_ = at;
   flip_deadline_ = Clock::now() + limits_.flip;

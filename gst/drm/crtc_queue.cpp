@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
@@ -19,11 +20,11 @@ constexpr uint64_t kWake = 0, kEvents = 1;
 
 constexpr size_t kUsualSinks = 4;
 
-bool watch(int epoll, int fd, uint64_t data, uint32_t events = EPOLLIN) {
+bool watch(int epoll, int fd, uint64_t data, uint32_t events = EPOLLIN, int how = EPOLL_CTL_ADD) {
   epoll_event event = {};
   event.events = events;
   event.data.u64 = data;
-  return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
+  return epoll_ctl(epoll, how, fd, &event) == 0;
 }
 
 } // namespace
@@ -37,10 +38,9 @@ CrtcQueue::CrtcQueue(std::unique_ptr<CommitPort> port, CommitLimits limits)
   replaced_.reserve(kUsualSinks);
   next_.reserve(kUsualSinks);
   rest_.reserve(2 * kUsualSinks);
-  const int events = port_->flipEvents();
-  events_ = events >= 0;
+  events_ = port_->flipEvents();
   if (!wake_.isValid() || !epoll_.isValid() || !watch(epoll_.get(), wake_.get(), kWake) ||
-      (events_ && !watch(epoll_.get(), events, kEvents)))
+      (events_ >= 0 && !watch(epoll_.get(), events_, kEvents, 0)))
     broken_ = Error{"set up the wait for flips", errno, "The process may be out of descriptors"};
   thread_ = std::thread([this] { run(); });
 }
@@ -76,7 +76,8 @@ bool CrtcQueue::someoneLooks() const {
 
 // When the thread has something to do if nobody wakes it; max(): nothing.
 CrtcQueue::Clock::time_point CrtcQueue::nextLook() const {
-  if (in_flight_) return flipped_ ? Clock::time_point::min() : flip_deadline_;
+  if (in_flight_ && flipped_) return Clock::time_point::min();
+  if (in_flight_) return watched_ ? flip_deadline_ : std::min(flip_deadline_, committed_at_ + limits_.look);
   if (mayCommit() || (lost_ && someoneLooks())) return retry_at_;
   return Clock::time_point::max();
 }
@@ -92,6 +93,14 @@ void CrtcQueue::run() {
     for (size_t i = 0; i < lanes_.size() && !let_go; ++i) let_go = settle(lock, *lanes_[i]);
     if (let_go) continue;
     const auto now = Clock::now();
+    if (in_flight_ && !watched_ && now >= committed_at_ + limits_.look) {
+      prompt_ = prompt_ || !disturbed_; // no frame has come, and nothing is known that kept it
+      if (seesFlip())
+        flipped_ = true;
+      else
+        watchFlip(lock);
+      continue;
+    }
     if (in_flight_ && now >= flip_deadline_)
       failAll(lock, Error{"no flip came within " + std::to_string(limits_.flip.count() / 1000) + " s of a commit",
                           ETIMEDOUT, "Look for messages of the display driver in dmesg"});
@@ -104,13 +113,13 @@ void CrtcQueue::run() {
   }
 }
 
-// Until the flip, a deadline, or a call to wake(). Commits that others make meanwhile are noticed by their flips alone:
-// after a flip the thread sleeps no longer than the next commit's flip may take, so that nobody need tell it of that
-// deadline.
+// Until a flip that is watched, a deadline, or a call to wake(). While frames come the thread sleeps no longer than
+// until the flip of a commit made now would be looked for, so that nobody need tell it of that.
 void CrtcQueue::sleep(Lock &lock) {
   const auto now = Clock::now();
   sleeps_until_ = nextLook();
-  if (sleeps_until_ == Clock::time_point::max() && !idle_ && !in_flight_) sleeps_until_ = now + limits_.flip;
+  if (sleeps_until_ == Clock::time_point::max() && !idle_ && !in_flight_)
+    sleeps_until_ = now + std::min(limits_.look, limits_.flip);
   int timeout = -1; // ms
   if (sleeps_until_ != Clock::time_point::max())
     timeout = static_cast<int>(
@@ -119,25 +128,48 @@ void CrtcQueue::sleep(Lock &lock) {
   lock.unlock();
   epoll_event events[4];
   const int n = epoll_wait(epoll_.get(), events, 4, timeout);
-  std::optional<int64_t> time;
   for (int i = 0; i < n; ++i)
     if (events[i].data.u64 == kWake) {
       uint64_t count;
       [[maybe_unused]] const auto bytes = read(wake_.get(), &count, sizeof count);
-    } else if (events[i].data.u64 == kEvents) {
-      time = port_->readFlip();
     }
   lock.lock();
   sleeping_ = false;
   idle_ = n == 0 && !in_flight_;
-  if (time) flip_time_ = time;
-  flipped_ = flipped_ || time; // perhaps before the thread that commits has said so
-  for (int i = 0; i < n; ++i) flipped_ = flipped_ || (in_flight_ && events[i].data.u64 == flip_serial_);
+  for (int i = 0; i < n; ++i) {
+    if (!in_flight_ || !watched_ || flipped_) continue;
+    if (events[i].data.u64 == flip_serial_) flipped_ = true;
+    if (events[i].data.u64 != kEvents) continue;
+    flipped_ = seesFlip();
+    if (!flipped_) watchFlip(lock); // it was of an earlier commit
+  }
 }
 
-// The flip of what is in flight will end the thread's sleep.
-bool CrtcQueue::awaitFlip() {
-  return !flip_.isValid() || watch(epoll_.get(), flip_.get(), ++flip_serial_, EPOLLIN | EPOLLONESHOT);
+// Whether what is in flight is on screen.
+bool CrtcQueue::seesFlip() {
+  if (events_ >= 0) {
+    flip_time_ = port_->readFlip();
+    return flip_time_.has_value();
+  }
+  pollfd request = {flip_.get(), POLLIN, 0};
+  return poll(&request, 1, 0) == 1;
+}
+
+// Whether somebody has use for the flip of what is in flight.
+bool CrtcQueue::isAwaited() const {
+  return prompt_ || waiters_ > 0 || std::any_of(lanes_.begin(), lanes_.end(), [](const Lane *lane) {
+           return !lane->stopped && (lane->events.prompt || !lane->waiting.empty());
+         });
+}
+
+// It will end the thread's sleep.
+void CrtcQueue::watchFlip(Lock &lock) {
+  if (!in_flight_) return;
+  watched_ = true;
+  const bool done = events_ >= 0
+                        ? watch(epoll_.get(), events_, kEvents, EPOLLIN | EPOLLONESHOT, EPOLL_CTL_MOD)
+                        : !flip_.isValid() || watch(epoll_.get(), flip_.get(), ++flip_serial_, EPOLLIN | EPOLLONESHOT);
+  if (!done) failAll(lock, Error{"wait for a flip", errno, "The process may be out of memory"});
 }
 
 // True: the lock was let go meanwhile.
@@ -165,10 +197,13 @@ bool CrtcQueue::settle(Lock &lock, Lane &lane) {
 }
 
 void CrtcQueue::finishFlip(Lock &lock) {
+  // nobody else looks for it any more
   flipped_ = false;
+  watched_ = true;
+  flip_deadline_ = Clock::time_point::max();
   const auto nanoseconds = [](Clock::time_point t) { return int64_t{t.time_since_epoch() / 1ns}; };
   int64_t when = flip_time_.value_or(0);
-  if (!events_) {
+  if (events_ < 0) {
     const int flip = flip_.get(); // this thread closes it
     lock.unlock();
     when = port_->flipTime(flip);
@@ -183,6 +218,8 @@ void CrtcQueue::finishFlip(Lock &lock) {
                         "Look for messages of the display driver in dmesg"});
     return;
   }
+  std::vector<std::shared_ptr<DisplayFrame>> replaced; // let go without the lock
+  replaced.swap(replaced_);
   ++calls_;
   for (size_t i = 0; i < flight_.size(); ++i) {
     Lane &lane = *flight_[i];
@@ -196,7 +233,7 @@ void CrtcQueue::finishFlip(Lock &lock) {
   // after the report, so that whoever waits for the flip finds it made
   for (Lane *lane : flight_) {
     if (lane->stopped) continue;
-    replaced_.push_back(std::move(lane->shown));
+    replaced.push_back(std::move(lane->shown));
     lane->shown = std::move(lane->in_flight);
     lane->last_flip_ns = static_cast<uint64_t>(when);
     lane->counters.shown += !lane->shown->farewell;
@@ -205,8 +242,9 @@ void CrtcQueue::finishFlip(Lock &lock) {
   in_flight_ = false;
   changed_.notify_all();
   lock.unlock();
-  replaced_.clear();
+  replaced.clear();
   lock.lock();
+  replaced_.swap(replaced);
 }
 
 void CrtcQueue::note(Lock &lock, const std::string &text) {

@@ -19,6 +19,7 @@ namespace gstzc {
 
 struct CommitLimits {
   std::chrono::milliseconds flip{5000};  // from a commit to its flip
+  std::chrono::milliseconds look{100};   // from a commit to when its flip is looked for that nobody waits for
   std::chrono::milliseconds busy{10000}; // how long the kernel may go on saying EBUSY to one frame
   std::chrono::milliseconds retry{2};    // between attempts while it does
   size_t queue = 3;                      // frames that wait in user space, at least 1
@@ -35,9 +36,17 @@ struct CommitEvents {
   // A frame's fences ended badly and it is dropped or shown nevertheless; after Fail comes `failed`.
   std::function<void(const DisplayFrame &, const FenceVerdict &)> bad_fence;
   std::function<void(const std::string &)> note; // something the user may want to know once
+  // Flips are told when they happen. Else a flip that nobody waits for may be noticed when the next frame comes, which
+  // saves a wake-up of a thread for each.
+  bool prompt = true;
 };
 
 // A thread and a lock for all. Sinks come and go through Committer.
+//
+// The thread sleeps as long as frames come in time: each is committed by whoever brings it, who finds that the flip
+// before has happened. It watches for a flip when a frame is ready before, when somebody waits for the end, or when no
+// frame has come for a while; a stream of which that is usual (its producer may need the buffer that the flip gives
+// back) has its flips watched from then on.
 class CrtcQueue {
 public:
   CrtcQueue(std::unique_ptr<CommitPort> port, CommitLimits limits); // `limits`: but for `queue`
@@ -80,7 +89,15 @@ private:
   void accepted(UniqueFd flip, Clock::time_point at, bool fenced);
   void refused(Lock &lock, int rc, bool hopeless);
   void finishFlip(Lock &lock);
-  bool awaitFlip();
+  template <typename Over> bool wait(Lock &lock, Clock::time_point deadline, const Over &over) {
+    ++waiters_;
+    if (in_flight_ && !watched_) watchFlip(lock);
+    const bool done = changed_.wait_until(lock, deadline, over);
+    --waiters_;
+    return done;
+  }
+  bool seesFlip();
+  void watchFlip(Lock &lock);
   void loseMaster(Lock &lock);
   void regainMaster(Lock &lock);
   void fail(Lock &lock, Lane &lane, const Error &error);
@@ -91,6 +108,7 @@ private:
   // With the lock held.
   bool isSuspended(const Lane &lane) const { return lane.suspended || lost_; }
   bool isNext(const Lane &lane) const;
+  bool isAwaited() const;
   bool mayCommit() const; // but for the time of the next attempt
   bool someoneLooks() const;
   Clock::time_point nextLook() const;
@@ -124,9 +142,14 @@ private:
   bool idle_ = false;     // it has slept without anything to do
   Clock::time_point sleeps_until_;
   bool flipped_ = false;     // what is in flight
+  bool watched_ = false;     // its flip ends the thread's sleep
+  bool prompt_ = false;      // the flips of this stream are watched
+  unsigned waiters_ = 0;     // threads that wait for flips
+  bool first_ = true;        // nothing has been committed yet: what follows may be a preroll
+  bool disturbed_ = false;   // since the last commit something kept frames from coming
   uint64_t flip_serial_ = 1; // of what is in flight, in the epoll set
   UniqueFd wake_, epoll_;
-  bool events_ = false; // flips are told by the port's events
+  int events_ = -1; // the port's descriptor where its events tell of flips
   std::vector<std::shared_ptr<DisplayFrame>> replaced_;
   std::thread thread_;
 };

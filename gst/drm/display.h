@@ -88,7 +88,7 @@ public:
     AutoMode auto_mode = AutoMode::Match; // without `mode`
     OnUnplug on_unplug = OnUnplug::Pause;
     HdrMode hdr = HdrMode::Auto;
-    bool vrr = false;   // where screen and device can
+    bool vrr = false;         // where screen and device can
     bool async_flips = false; // frames come on screen at once, not at the next vertical blank, where the device can
     uint32_t plane = 0;       // id of the plane for the video; 0: choose
     OverlayMode overlay = OverlayMode::Auto;

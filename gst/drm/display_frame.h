@@ -21,11 +21,11 @@ struct DisplayFrame {
   // only the first commit of a plan speaks of.
   std::shared_ptr<void> keep;
   std::shared_ptr<Framebuffer> background;
-  uint64_t pts = 0;      // ns, or GST_CLOCK_TIME_NONE
-  BufferId identity;     // of the first plane's memory
+  uint64_t pts = 0;          // ns, or GST_CLOCK_TIME_NONE
+  BufferId identity;         // of the first plane's memory
   uint64_t due = UINT64_MAX; // running time when it is to be on screen, ns; GST_CLOCK_TIME_NONE: as soon as it can
   uint64_t refresh = 0;      // of the mode, ns; 0: not known
-  bool farewell = false; // shows nothing: its planes go off
+  bool farewell = false;     // shows nothing: its planes go off
 
   // What has to end before it may be shown. `in_fence`: the sync_files among it as one, which the kernel is told of
   // when it has signalled; none where nothing of that kind was pending.

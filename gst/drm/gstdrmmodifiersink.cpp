@@ -185,7 +185,6 @@ static void tell_of_fence(GstDrmModifierSink *self, uint64_t pts, const FenceVer
   GST_ELEMENT_WARNING(self, RESOURCE, READ, ("%s", text.c_str()), (nullptr));
 }
 
-
 // How frames are to be shown, as the properties say, to the display that is open.
 static void apply_look(GstDrmModifierSink *self) {
   SinkState *state = self->state;
@@ -244,6 +243,7 @@ static gboolean open_display(GstDrmModifierSink *self) {
   events.commit.bad_fence = [self](const DisplayFrame &frame, const FenceVerdict &verdict) {
     tell_of_fence(self, frame.pts, verdict);
   };
+  events.commit.prompt = flips;
   events.commit.flipped = [report = state->flips.get()](const DisplayFrame &frame, uint64_t ns) {
     report->flipped(frame, ns);
   };
@@ -868,10 +868,11 @@ static void gst_drm_modifier_sink_class_init(GstDrmModifierSinkClass *klass) {
                                                        FALSE, ready));
   g_object_class_install_property(
       object, PROP_ASYNC_FLIPS,
-      g_param_spec_boolean("async-flips", "Asynchronous flips",
-                           "Show frames at once instead of at the next vertical blank, where device and driver can: the "
-                           "picture may tear",
-                           FALSE, ready));
+      g_param_spec_boolean(
+          "async-flips", "Asynchronous flips",
+          "Show frames at once instead of at the next vertical blank, where device and driver can: the "
+          "picture may tear",
+          FALSE, ready));
   g_object_class_install_property(
       object, PROP_PLANE_ID,
       g_param_spec_uint("plane-id", "Plane id", "The plane to show frames on (0: choose)", 0, G_MAXUINT, 0, ready));

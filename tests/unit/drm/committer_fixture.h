@@ -94,10 +94,12 @@ struct CommitterTest : testing::Test {
   std::vector<Error> failures;
   std::vector<std::string> notes;
   std::vector<std::pair<uint64_t, FrameFate>> bad_fences;
+  bool prompt = true;
   std::unique_ptr<Committer> committer;
 
   void start(Committer::Limits limits = {}) {
     Committer::Events events;
+    events.prompt = prompt;
     events.flipped = [this](const DisplayFrame &frame, uint64_t time) {
       const std::lock_guard lock(kernel.mutex);
       flipped.push_back(frame.pts);

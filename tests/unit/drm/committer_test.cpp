@@ -192,6 +192,91 @@ TEST_F(CommitterTest, InterruptEndsEveryWait) {
   EXPECT_EQ(*committer->drain(), Committer::Submitted::Accepted);
 }
 
+// A stream that wants no reports of its flips.
+class Quiet : public CommitterTest {
+protected:
+  void begin(std::chrono::milliseconds look) {
+    prompt = false;
+    kernel.flip_at_once = false;
+    Committer::Limits limits;
+    limits.look = look;
+    start(limits);
+  }
+  void next(uint64_t pts, std::shared_ptr<void> keep = nullptr) {
+    ASSERT_TRUE(committer->submit(frame(pts, std::move(keep)), true));
+    ASSERT_TRUE(kernel.wait([&] { return kernel.commits.size() >= pts; }));
+  }
+  bool told(size_t n) {
+    return kernel.wait([&] { return flipped.size() >= n; });
+  }
+};
+
+TEST_F(Quiet, AFlipIsNoticedWithTheNextFrame) {
+  begin(60s);
+  auto first = std::make_shared<int>(1);
+  next(1, first);
+  kernel.flip();
+  next(2);
+  ASSERT_TRUE(told(1));
+  kernel.flip();
+  std::this_thread::sleep_for(30ms);
+  {
+    const std::lock_guard lock(kernel.mutex);
+    EXPECT_EQ(flipped.size(), 1u) << "nobody looks";
+  }
+  EXPECT_GT(first.use_count(), 1);
+  next(3);
+  ASSERT_TRUE(told(2));
+  EXPECT_EQ(first.use_count(), 1) << "what it replaced goes with it";
+  EXPECT_FALSE(kernel.overlapping);
+}
+
+TEST_F(Quiet, AFrameThatIsReadyBeforeTheFlipIsCommittedByIt) {
+  begin(60s);
+  next(1);
+  ASSERT_TRUE(committer->submit(frame(2), true));
+  kernel.flip();
+  ASSERT_TRUE(kernel.wait([&] { return kernel.commits.size() == 2; }));
+  EXPECT_FALSE(kernel.overlapping);
+}
+
+TEST_F(Quiet, TheEndIsWaitedFor) {
+  begin(60s);
+  next(1);
+  std::thread later([&] {
+    std::this_thread::sleep_for(20ms);
+    kernel.flip();
+  });
+  ASSERT_TRUE(committer->drain());
+  later.join();
+  EXPECT_EQ(flipped, std::vector<uint64_t>{1});
+}
+
+// Its producer may need the buffer that the flip gives back.
+TEST_F(Quiet, WhoseFramesDoNotComeIsLookedAtAndThenWatched) {
+  begin(20ms);
+  for (uint64_t pts = 1; pts <= 2; ++pts) {
+    next(pts);
+    kernel.flip();
+    ASSERT_TRUE(told(pts));
+  }
+  next(3);
+  std::this_thread::sleep_for(5ms);
+  const uint64_t before = now();
+  kernel.flip();
+  ASSERT_TRUE(told(3));
+  EXPECT_GT(now(), before);
+}
+
+TEST_F(Quiet, AFlipThatNeverComesIsOneError) {
+  prompt = false;
+  kernel.flip_at_once = false;
+  start({.flip = 100ms, .look = 20ms, .busy = 50ms, .retry = 1ms});
+  ASSERT_TRUE(committer->submit(frame(1), true));
+  ASSERT_TRUE(kernel.wait([&] { return !failures.empty(); }));
+  EXPECT_EQ(failures[0].code, ETIMEDOUT);
+}
+
 TEST_F(CommitterTest, StopDoesNotWaitForFlips) {
   kernel.flip_at_once = false;
   start();

@@ -39,21 +39,20 @@ class Late : public testing::TestWithParam<Case> {};
 TEST_P(Late, FlipsThatMissedTheirVerticalBlank) {
   const Case c = GetParam();
   FlipStatistics statistics;
-  const uint64_t late =
-      statistics.add({static_cast<uint64_t>(int64_t{kBegin} + c.after), uint64_t{kBegin}, c.refresh});
+  const uint64_t late = statistics.add({static_cast<uint64_t>(int64_t{kBegin} + c.after), uint64_t{kBegin}, c.refresh});
   EXPECT_EQ(late, c.late);
   EXPECT_EQ(statistics.summary().late, c.missed > 0 ? 1u : 0u);
   EXPECT_EQ(statistics.summary().missed, c.missed);
 }
 
 INSTANTIATE_TEST_SUITE_P(Times, Late,
-                         testing::Values(Case{-5'000'000, kRefresh, 0, 0},           // early
-                                         Case{0, kRefresh, 0, 0},                    //
-                                         Case{16'000'000, kRefresh, 0, 0},           // the next vertical blank
-                                         Case{20'000'000, kRefresh, 0, 0},           // within what readying takes
-                                         Case{20'000'001, kRefresh, 4'000'001, 1},   //
-                                         Case{36'000'000, kRefresh, 20'000'000, 2},  //
+                         testing::Values(Case{-5'000'000, kRefresh, 0, 0},            // early
+                                         Case{0, kRefresh, 0, 0},                     //
+                                         Case{16'000'000, kRefresh, 0, 0},            // the next vertical blank
+                                         Case{20'000'000, kRefresh, 0, 0},            // within what readying takes
+                                         Case{20'000'001, kRefresh, 4'000'001, 1},    //
+                                         Case{36'000'000, kRefresh, 20'000'000, 2},   //
                                          Case{160'000'000, kRefresh, 144'000'000, 9}, //
-                                         Case{160'000'000, 0, 0, 0}));               // no refresh is known
+                                         Case{160'000'000, 0, 0, 0}));                // no refresh is known
 
 } // namespace
