@@ -98,6 +98,7 @@ struct SinkState {
   FrameCaps caps;
   FrameNeed need;
   bool have_caps = false;
+  int picture_width = 0, picture_height = 0; // of the newest buffer, of which the caps' frame may be a part
   SinkAllocation allocation;
   FrameCopier copier;
   GstBuffer *prerolled = nullptr;
@@ -441,6 +442,8 @@ static Result<Committer::Submitted> show_buffer(GstDrmModifierSink *self, GstBuf
     request.overlay = &state->scene;
   }
   const Picture picture = pictureOf(buffer, state->caps);
+  state->picture_width = picture.caps.width();
+  state->picture_height = picture.caps.height();
   request.crop = picture.crop;
   request.overlay_x = picture.x;
   request.overlay_y = picture.y;
@@ -501,8 +504,8 @@ static GstFlowReturn show(GstDrmModifierSink *self, GstBuffer *buffer) {
     if (state->display->pairRefused() && !state->negotiation.waitedTooLong()) {
       GST_INFO_OBJECT(self, "%s", shown.error().message().c_str());
       GstCaps *now = gst_pad_get_current_caps(GST_BASE_SINK_PAD(self));
-      const auto offers = state->display->offers(static_cast<uint32_t>(state->caps.width()),
-                                                 static_cast<uint32_t>(state->caps.height()));
+      const auto offers = state->display->offers(static_cast<uint32_t>(state->picture_width),
+                                                 static_cast<uint32_t>(state->picture_height));
       const bool asked = state->negotiation.renegotiate(GST_BASE_SINK_PAD(self), now, offers);
       gst_clear_caps(&now);
       if (asked) {

@@ -81,10 +81,9 @@ std::string SinkAllocation::answer(GstQuery *query, const std::shared_ptr<KmsDev
 
 SinkAllocation::Offer SinkAllocation::linear(const std::shared_ptr<KmsDevice> &device, const FrameCaps &caps) const {
   auto frames = dumbFrames(device);
-  if (auto frame = frames->make(caps))
-    return {frames, static_cast<guint>(frame->size()), {}};
-  else
-    GST_INFO("no pool is offered: %s", frame.error().message().c_str());
+  auto frame = frames->make(caps);
+  if (frame) return {frames, static_cast<guint>(frame->size()), {}};
+  GST_INFO("no pool is offered: %s", frame.error().message().c_str());
   return {nullptr, static_cast<guint>(GST_VIDEO_INFO_SIZE(&caps.info)), {}};
 }
 

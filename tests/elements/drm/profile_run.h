@@ -164,6 +164,8 @@ public:
   }
   // Asks downstream for memory before the first frame, and with each new caps; takes the pool that it gets.
   void takePools() { takes_pools_ = true; }
+  // Frames are the middle of larger pictures, as decoders give them.
+  void crop() { cropped_ = true; }
   // With each answer.
   std::function<void(GstQuery *query, bool pool)> on_allocation;
   Outcome outcome() { return finish(pipeline_, sink_); }
@@ -236,15 +238,23 @@ private:
     return buffer;
   }
   GstBuffer *frame(unsigned planes) {
+    const guint width = cropped_ ? 656 : 640, height = cropped_ ? 496 : 480;
+    const gint stride = cropped_ ? 704 : 640;
     const int fd = memfd_create("frame", MFD_CLOEXEC);
-    const gsize plane_bytes = 640 * 512;
+    const gsize plane_bytes = static_cast<gsize>(stride) * 512;
     EXPECT_EQ(ftruncate(fd, static_cast<off_t>(plane_bytes * planes)), 0);
     GstBuffer *buffer = gst_buffer_new();
     gst_buffer_append_memory(buffer, gst_dmabuf_allocator_alloc(allocator_, fd, plane_bytes * planes));
-    gsize offsets[4] = {0, plane_bytes, 2 * plane_bytes, 3 * plane_bytes};
-    gint strides[4] = {640, 640, 640, 640};
-    gst_buffer_add_video_meta_full(buffer, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_FORMAT_DMA_DRM, 640, 480, planes,
+    const gsize offsets[4] = {0, plane_bytes, 2 * plane_bytes, 3 * plane_bytes};
+    const gint strides[4] = {stride, stride, stride, stride};
+    gst_buffer_add_video_meta_full(buffer, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_FORMAT_DMA_DRM, width, height, planes,
                                    offsets, strides);
+    if (cropped_) {
+      GstVideoCropMeta *crop = gst_buffer_add_video_crop_meta(buffer);
+      crop->x = crop->y = 8;
+      crop->width = 640;
+      crop->height = 480;
+    }
     return buffer;
   }
 
@@ -254,7 +264,7 @@ private:
   GstPad *pad_;
   GstAllocator *allocator_;
   GstBufferPool *pool_ = nullptr;
-  bool takes_pools_ = false;
+  bool takes_pools_ = false, cropped_ = false;
   std::atomic<bool> reconfigure_ = false;
 };
 

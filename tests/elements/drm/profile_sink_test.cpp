@@ -99,6 +99,19 @@ TEST(ProfileSink, WhatTheDriverRefusesIsRenegotiated) {
   EXPECT_EQ(o.stat("dropped") + o.stat("shown"), 5u);
 }
 
+TEST(ProfileSink, FramesOfLargerPicturesAreRenegotiatedOnceToo) {
+  TiledSource source(twoPlanes(R"(,"refuses": [{"modifiers": ["0x0100000000000002"], "error": "EINVAL"}])"),
+                     {"NV12", kTiled});
+  source.crop();
+  source.push(5, 2);
+  const Outcome o = source.outcome();
+  ASSERT_TRUE(o.eos) << testing::PrintToString(o.errors);
+  EXPECT_EQ(source.negotiated(), (std::vector<std::string>{kTiled, "NV12"}));
+  EXPECT_EQ(o.stat("renegotiations"), 1u);
+  EXPECT_NE(o.configuration.find("640x480@60.00"), std::string::npos) << o.configuration;
+  EXPECT_NE(o.configuration.find("NV12, 640x480 at 0,0"), std::string::npos) << o.configuration;
+}
+
 TEST(ProfileSink, AFramebufferThatIsRefusedIsRenegotiated) {
   // the sink may not have known that the driver wants its own number of memory planes
   TiledSource source(twoPlanes(), {kTiled});
