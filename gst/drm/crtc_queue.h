@@ -19,7 +19,7 @@ namespace gstzc {
 
 struct CommitLimits {
   std::chrono::milliseconds flip{5000};  // from a commit to its flip
-  std::chrono::milliseconds look{100};   // from a commit to when its flip is looked for that nobody waits for
+  std::chrono::milliseconds look{250};   // from a commit to when its flip is looked for that nobody waits for
   std::chrono::milliseconds busy{10000}; // how long the kernel may go on saying EBUSY to one frame
   std::chrono::milliseconds retry{2};    // between attempts while it does
   size_t queue = 3;                      // frames that wait in user space, at least 1

@@ -39,6 +39,8 @@ Result<std::unique_ptr<Display>> Display::open(const Options &options, Events ev
 
   display->importer_ = std::make_unique<FramebufferImporter>(display->device_, display->snapshot_.addfb2_modifiers);
   display->events_.commit.note = display->events_.note;
+  // on screen, in flight, in hand, being dropped
+  display->frames_.prepare(options.max_in_flight + 4, [](DisplayFrame &frame) { frame.state.planes.reserve(4); });
   display->join();
   display->overlay_possible_ =
       options.overlay != OverlayMode::Off && overlaysThinkable(display->snapshot_, display->output_.crtc);

@@ -87,6 +87,12 @@ public:
     return std::shared_ptr<T>(object, GiveBack{store_}, RecyclingAllocator<T>(store_->counts));
   }
 
+  // So many, each readied by `ready`, so that the first ones of them cost nothing when they are wanted.
+  template <typename Ready> void prepare(size_t n, Ready &&ready) {
+    std::vector<std::shared_ptr<T>> all;
+    for (size_t i = 0; i < n; ++i) ready(*all.emplace_back(take()));
+  }
+
 private:
   struct Store {
     std::mutex mutex;

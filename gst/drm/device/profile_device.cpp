@@ -293,6 +293,9 @@ int ProfileDevice::commit(const AtomicRequest &request, uint32_t flags, UniqueFd
   if ((flags & DRM_MODE_PAGE_FLIP_ASYNC) && !profile_.snapshot.async_flips)
     return refuse({EINVAL, "the device has no asynchronous flips", false});
 
+  if ((flags & DRM_MODE_PAGE_FLIP_ASYNC) && no_async_ != 0)
+    return refuse({no_async_, "the driver takes no asynchronous flip", false});
+
   std::vector<std::pair<Slot, uint64_t>> before;
   int rc = apply(request, &before);
   uint32_t crtcs = 0;
@@ -314,6 +317,7 @@ int ProfileDevice::commit(const AtomicRequest &request, uint32_t flags, UniqueFd
   counters_.open_tests += test && open;
   ++(test ? counters_.tests : counters_.commits);
   if (test) return 0;
+  counters_.async_flips += (flags & DRM_MODE_PAGE_FLIP_ASYNC) != 0;
   settle(crtcs);
   if (wants_flip) *flipped = startFlip(crtcIndex(request.flip().object), flags);
   return 0;
@@ -385,6 +389,11 @@ void ProfileDevice::setConnection(const std::string &connector, drmModeConnectio
   }
   const std::lock_guard lock(watchers_mutex_);
   for (const auto &[id, changed] : watchers_) changed();
+}
+
+void ProfileDevice::refuseAsyncFlips(int error) {
+  const std::lock_guard lock(mutex_);
+  no_async_ = error;
 }
 
 void ProfileDevice::setMaster(bool master) {

@@ -24,6 +24,7 @@ class ProfileDevice : public KmsDevice {
 public:
   struct Counters {
     uint64_t tests = 0, commits = 0; // taken ones
+    uint64_t async_flips = 0;        // of the commits
     uint64_t framebuffers = 0;       // made
     uint64_t open_tests = 0;         // taken because the profile does not say otherwise
     uint64_t shown_removed = 0;      // framebuffers removed while a plane showed them: that plane went off
@@ -63,6 +64,7 @@ public:
   // What happens to a device: a plug is pulled or put in, another process becomes master and gives it back.
   void setConnection(const std::string &connector, drmModeConnection status);
   void setMaster(bool master);
+  void refuseAsyncFlips(int error); // errno; although the device says that it has them
 
 private:
   using Clock = std::chrono::steady_clock; // CLOCK_MONOTONIC
@@ -101,6 +103,7 @@ private:
   std::string last_refusal_;
   uint32_t next_id_ = 1;
   bool master_ = true;
+  int no_async_ = 0;                    // errno
   std::recursive_mutex watchers_mutex_; // held while they are called
   std::map<unsigned, std::function<void()>> watchers_;
   unsigned next_watcher_ = 0;

@@ -29,6 +29,46 @@ TEST(ProfileSink, ShowsNothingAndCounts) {
   EXPECT_NE(o.configuration.find("(primary)"), std::string::npos) << o.configuration;
 }
 
+// More frames a second than the display shows: they come late on it, which upstream and the statistics are told.
+TEST(ProfileSink, LateFlipsAreToldToUpstream) {
+  const ProfileFile file(twoPlanes());
+  GstElement *pipeline = gst_parse_launch(
+      ("videotestsrc num-buffers=12 name=src ! video/x-raw,format=BGRx,width=320,height=240,framerate=100/1 ! "
+       "drmmodifiersink name=sink max-lateness=-1 mode=320x240@20 device-profile=" +
+       file.path())
+          .c_str(),
+      nullptr);
+  GstElement *sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink"),
+             *src = gst_bin_get_by_name(GST_BIN(pipeline), "src");
+  GstPad *pad = gst_element_get_static_pad(src, "src");
+  std::atomic<unsigned> late = 0;
+  gst_pad_add_probe(
+      pad, GST_PAD_PROBE_TYPE_EVENT_UPSTREAM,
+      [](GstPad *, GstPadProbeInfo *info, gpointer counter) {
+        GstEvent *event = GST_PAD_PROBE_INFO_EVENT(info);
+        GstQOSType type;
+        GstClockTimeDiff difference = 0;
+        if (GST_EVENT_TYPE(event) != GST_EVENT_QOS) return GST_PAD_PROBE_OK;
+        gst_event_parse_qos(event, &type, nullptr, &difference, nullptr);
+        if (type == GST_QOS_TYPE_UNDERFLOW && difference > 0) ++*static_cast<std::atomic<unsigned> *>(counter);
+        return GST_PAD_PROBE_OK;
+      },
+      &late, nullptr);
+  gst_element_set_state(pipeline, GST_STATE_PLAYING);
+  const Outcome o = finish(pipeline, sink);
+  EXPECT_TRUE(o.eos);
+  EXPECT_EQ(o.stat("shown"), 12u);
+  EXPECT_GE(o.stat("late-flips"), 5u);
+  EXPECT_GE(o.stat("missed-vblanks"), o.stat("late-flips"));
+  EXPECT_GE(o.stat("flip-interval-ns"), 40'000'000u) << "a frame a vertical blank, at the most";
+  EXPECT_GE(o.stat("longest-flip-interval-ns"), o.stat("flip-interval-ns"));
+  EXPECT_GE(late, 5u);
+  gst_object_unref(pad);
+  gst_object_unref(src);
+  gst_object_unref(sink);
+  gst_object_unref(pipeline);
+}
+
 TEST(ProfileSink, TakesThePlaneThatHasTheFormat) {
   const Outcome o = play(twoPlanes(), testSource("NV12"));
   ASSERT_TRUE(o.eos) << testing::PrintToString(o.errors);

@@ -295,6 +295,61 @@ TEST_F(DisplayTest, TwoOnOneDevice) {
   EXPECT_TRUE(failures_.empty());
 }
 
+TEST_F(DisplayTest, AsynchronousFlips) {
+  KmsSnapshot s = desk();
+  s.async_flips = true;
+  options_.async_flips = true;
+  open(s);
+  frames(kXr24);
+  for (int i = 0; i < 4; ++i) {
+    ASSERT_TRUE(show(kXr24));
+    drained();
+  }
+  EXPECT_EQ(device_->counters().async_flips, 3u) << "all but the one that sets the mode";
+  DisplayLook look;
+  look.rectangle = Rect{10, 10, 320, 240};
+  display_->setLook(look);
+  ASSERT_TRUE(show(kXr24));
+  drained();
+  EXPECT_EQ(device_->counters().async_flips, 3u) << "nor one that moves the picture";
+  ASSERT_TRUE(show(kXr24));
+  drained();
+  EXPECT_EQ(device_->counters().async_flips, 4u);
+  EXPECT_TRUE(notes_.empty()) << notes_[0];
+  EXPECT_TRUE(failures_.empty());
+}
+
+TEST_F(DisplayTest, AsynchronousFlipsOfADeviceWithoutThemAreOrdinaryOnes) {
+  options_.async_flips = true;
+  open(desk());
+  frames(kXr24);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(show(kXr24));
+  drained();
+  EXPECT_EQ(display_->counters().commit.shown, 3u);
+  EXPECT_EQ(device_->counters().async_flips, 0u);
+  const std::lock_guard lock(mutex_);
+  ASSERT_EQ(notes_.size(), 1u);
+  EXPECT_NE(notes_[0].find("no asynchronous flips"), std::string::npos) << notes_[0];
+}
+
+// as a kernel whose driver refuses them for this plane
+TEST_F(DisplayTest, AsynchronousFlipsThatAreRefusedAreOrdinaryOnes) {
+  KmsSnapshot s = desk();
+  s.async_flips = true;
+  options_.async_flips = true;
+  open(s);
+  device_->refuseAsyncFlips(EINVAL);
+  frames(kXr24);
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(show(kXr24));
+  drained();
+  EXPECT_EQ(display_->counters().commit.shown, 4u);
+  EXPECT_EQ(device_->counters().async_flips, 0u);
+  EXPECT_LE(device_->counters().refused[EINVAL], 2u) << "with a fence and without, then it is known";
+  const std::lock_guard lock(mutex_);
+  ASSERT_EQ(notes_.size(), 1u);
+  EXPECT_NE(notes_[0].find("refuses asynchronous flips (EINVAL)"), std::string::npos) << notes_[0];
+}
+
 // The first one sets the mode; who goes takes its own plane off the screen; the last one puts the screen back.
 TEST_F(DisplayTest, TwoOnOneOutput) {
   options_.mode = ModeRequest{800, 600, 60};
