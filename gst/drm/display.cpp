@@ -98,11 +98,18 @@ Status Display::chooseDisplayOutput() {
       break;
   }
   std::string planes;
+  bool any = false;
   for (const KmsPlane &plane : snapshot_.planes) {
     if (((plane.possible_crtcs >> output_.crtc) & 1) == 0) continue;
+    any = true;
+    if (plane.claimed) continue; // of another sink on this output
     if (options_.plane == 0 || plane.id == options_.plane) return Nothing{};
     planes += (planes.empty() ? "" : ", ") + planeName(plane);
   }
+  if (any && planes.empty())
+    return Error{snapshot_.path + ": another sink of this process shows on output " +
+                     snapshot_.connectors[output_.connector].name + ", which has no plane left",
+                 EBUSY, "Choose another output with connector="};
   return Error{"output " + snapshot_.connectors[output_.connector].name + " of " + snapshot_.path + " has no plane " +
                    std::to_string(options_.plane),
                0, planes.empty() ? "It has no planes at all" : "Set plane-id= to one of its own: " + planes};

@@ -161,7 +161,7 @@ TEST(TwoOutputs, AtOnceInOneProcess) {
     auto third = on(*card, mine);
     third->start();
     EXPECT_FALSE(third->wait(1s) && third->ended());
-    EXPECT_NE(third->errors().find("shows the frames of another sink"), std::string::npos) << third->errors();
+    EXPECT_NE(third->errors().find("another sink of this process"), std::string::npos) << third->errors();
     EXPECT_TRUE(first->stop());
     EXPECT_TRUE(flips(*second, 3)) << "the other one goes on: " << second->errors();
     first = on(*card, "");
