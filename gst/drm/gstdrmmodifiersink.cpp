@@ -25,6 +25,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <drm_fourcc.h>
 #include <gst/allocators/allocators.h>
@@ -260,6 +261,11 @@ static gboolean open_display(GstDrmModifierSink *self) {
     self->state->negotiation.offer(self->state->display->offers(), false);
     gst_pad_push_event(GST_BASE_SINK_PAD(self), gst_event_new_reconfigure());
   };
+  {
+    // as many as there ever are, so that no frame allocates one
+    std::vector<std::shared_ptr<void>> keepers;
+    for (size_t i = 0; i < options.max_in_flight + 4; ++i) keepers.push_back(keepBuffer(state->keepers, gst_buffer_new()));
+  }
   auto display = Display::open(options, std::move(events));
   if (!display) {
     post_error(self, display.error());

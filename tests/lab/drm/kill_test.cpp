@@ -107,7 +107,9 @@ TEST_P(Killed, TheDisplayIsTheNextOnes) {
   ASSERT_EQ(drmDropMaster(console.get()), 0);
 
   {
-    Victim victim(std::string(GetParam()) + " ! drmmodifiersink mode=64x48 device=" + path);
+    std::string pipeline = std::string(GetParam()) + " ! drmmodifiersink mode=64x48 device=" + path;
+    if (const size_t card = pipeline.find("CARD"); card != std::string::npos) pipeline.replace(card, 4, path);
+    Victim victim(pipeline);
     // more than one framebuffer of its own: frames come and go
     ASSERT_TRUE(eventually([&] { return framebuffersOf(path) >= before + 2; })) << stateOf(path);
     ASSERT_TRUE(victim.has(path));
