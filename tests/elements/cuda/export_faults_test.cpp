@@ -5,14 +5,13 @@
 #include <optional>
 #include <vector>
 
-#include "tests/support/open_fds.h"
+#include "tests/elements/cuda/fault_sweep.h"
 
 using namespace gstzc;
 using namespace gstzc::test;
 
 namespace {
 
-constexpr int kUnknown = 999; // CUresult
 constexpr unsigned kFrames = 3;
 
 struct Way {
@@ -21,24 +20,17 @@ struct Way {
   const char *properties, *route; // that is taken where nothing fails
 };
 
-class ExportSweep : public CudaExport, public testing::WithParamInterface<Way> {
+class ExportSweep : public FaultSweep<CudaExport>, public testing::WithParamInterface<Way> {
 protected:
   void SetUp() override {
-    CudaExport::SetUp();
-    if (!IsSkipped() && !SoftCuda::get().there()) GTEST_SKIP() << "a driver cannot be told to fail";
+    FaultSweep::SetUp();
     SoftCuda::get().setProfile(GetParam().profile);
   }
 
-  struct Outcome {
-    bool error = false; // on the bus
-    bool wrong = false; // a frame whose pixels are not right, and that does not say so
-    unsigned frames = 0;
-    std::string route;
-  };
   // `fail` is called when all that the test itself needs is there.
-  Outcome run(const std::function<void()> &fail) {
+  SweepOutcome run(const std::function<void()> &fail) {
     const Way &way = GetParam();
-    Outcome outcome;
+    SweepOutcome outcome;
     const GstVideoInfo info = plainInfo(kFrame);
     std::optional<DeviceFrames> device;
     if (!way.imported) device.emplace();
@@ -53,62 +45,26 @@ protected:
     const auto downstream = startWith(line, offerPool);
     for (GstBuffer *frame : made) push(frame);
     end();
-    for (int idle = 0; idle < 400;) {
-      GstSample *sample = gst_app_sink_try_pull_sample(GST_APP_SINK(pipeline->element("sink")), 50 * GST_MSECOND);
-      if (sample != nullptr) {
-        check(sample, info, &outcome);
-        gst_sample_unref(sample);
-        continue;
-      }
-      GstBus *bus = gst_element_get_bus(pipeline->get());
-      GstMessage *found = gst_bus_pop_filtered(bus, static_cast<GstMessageType>(GST_MESSAGE_EOS | GST_MESSAGE_ERROR));
-      gst_object_unref(bus);
-      if (found == nullptr && ++idle == 400) ADD_FAILURE() << "it hangs";
-      if (found == nullptr) continue;
-      outcome.error = GST_MESSAGE_TYPE(found) == GST_MESSAGE_ERROR;
-      gst_message_unref(found);
-      break;
-    }
-    outcome.route = chosenRoute();
+    collect([&](GstBuffer *buffer, unsigned number) { return Picture(info, number).sameAs(buffer, info); }, &outcome);
+    route_ = chosenRoute();
     names_ = SoftCuda::get().callNames(); // not those of this test's own end
     pipeline.reset();
     return outcome;
   }
-  static void check(GstSample *sample, const GstVideoInfo &info, Outcome *outcome) {
-    GstBuffer *buffer = gst_sample_get_buffer(sample);
-    ++outcome->frames;
-    if (!gst_buffer_wait_zc_fences(buffer, GST_ZC_FENCE_ACCESS_READ, 20 * GST_SECOND, nullptr)) return; // it says so
-    const auto number = static_cast<unsigned>(GST_BUFFER_PTS(buffer) / (40 * GST_MSECOND));
-    if (!Picture(info, number).sameAs(buffer, info)) outcome->wrong = true;
-  }
 
   std::vector<std::string> names_; // of the driver's functions that the last run called
+  std::string route_;              // that it took
 };
 
 TEST_P(ExportSweep, EachFunctionFailsOnce) {
-  const Outcome well = run([] { SoftCuda::get().reset(); });
+  const SweepOutcome well = run([] { SoftCuda::get().reset(); });
   ASSERT_FALSE(well.error);
   ASSERT_FALSE(well.wrong);
   ASSERT_EQ(well.frames, kFrames);
-  ASSERT_EQ(well.route, GetParam().route);
+  ASSERT_EQ(route_, GetParam().route);
   const std::vector<std::string> names = names_;
   ASSERT_GT(names.size(), 5u);
-  const size_t fds = openFds();
-  for (const std::string &name : names)
-    for (unsigned nth = 1; nth <= 3; ++nth) {
-      SCOPED_TRACE(name + ", call " + std::to_string(nth));
-      const Outcome outcome = run([&] {
-        SoftCuda::get().reset();
-        SoftCuda::get().fail(name.c_str(), nth, kUnknown);
-      });
-      SoftCuda::get().reset();
-      EXPECT_FALSE(outcome.wrong);
-      EXPECT_TRUE(outcome.error || outcome.frames == kFrames) << outcome.frames << " frames and no error";
-      EXPECT_LE(SoftCuda::get().live(), live) << SoftCuda::get().liveList();
-      if (HasFatalFailure()) return;
-    }
-  EXPECT_LE(openFds(), fds + 4);
-  EXPECT_FALSE(run([] {}).error) << "and then it works again";
+  eachFunctionFailsOnce(names, kFrames, false, [this](const std::function<void()> &arm) { return run(arm); });
 }
 
 INSTANTIATE_TEST_SUITE_P(, ExportSweep,

@@ -14,6 +14,7 @@
 #include "gst/zerocopy/gstzcfencemeta.h"
 #include "tests/elements/cuda/on_cuda.h"
 #include "tests/softcuda/onnxruntime/softonnxruntime.h"
+#include "tests/support/scale.h"
 
 namespace gstzc::test {
 namespace {
@@ -220,14 +221,15 @@ TEST_F(OnProvider, ObjectsAreLookedAtOnTheDeviceToo) {
 }
 
 TEST_F(OnProvider, AllFramesOfALongStreamLeaveInOrder) {
+  const int frames = rounds(200);
   for (const std::string &line : {infer(provider("max-in-flight=8")), onDevice("max-in-flight=8")}) {
-    Pipeline pipeline(source("format=NV12,width=64,height=48", 200) + kUpload + line + " ! fakesink name=out");
+    Pipeline pipeline(source("format=NV12,width=64,height=48", frames) + kUpload + line + " ! fakesink name=out");
     pipeline.keep("out");
     ASSERT_EQ(pipeline.run(), "");
     const auto kept = pipeline.kept();
-    ASSERT_EQ(kept.size(), 200u);
+    ASSERT_EQ(kept.size(), static_cast<size_t>(frames));
     for (size_t i = 1; i < kept.size(); ++i) ASSERT_GT(GST_BUFFER_PTS(kept[i]), GST_BUFFER_PTS(kept[i - 1]));
-    EXPECT_EQ(pipeline.stat("infer", "inferred"), 200u);
+    EXPECT_EQ(pipeline.stat("infer", "inferred"), static_cast<guint64>(frames));
   }
 }
 

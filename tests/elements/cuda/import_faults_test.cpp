@@ -1,37 +1,26 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // dmabufcudaimport on a driver that fails: each function once, at each of its first calls, and devices that are lost.
-#include "tests/elements/cuda/import_pipeline.h"
-
-#include <algorithm>
 #include <cstdlib>
-#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
 
 #include "gst/zerocopy/gstzcfencemeta.h"
+#include "tests/elements/cuda/fault_sweep.h"
 #include "tests/support/fence_events.h"
-#include "tests/support/open_fds.h"
 
 using namespace gstzc;
 using namespace gstzc::test;
 
 namespace {
 
-constexpr int kUnknown = 999, kIllegalAddress = 700, kNoDevice = 100; // CUresult
+constexpr int kIllegalAddress = 700, kNoDevice = 100; // CUresult
 
-class ImportFaults : public CudaImport {
+class ImportFaults : public FaultSweep<CudaImport> {
 protected:
-  void SetUp() override {
-    CudaImport::SetUp();
-    if (!IsSkipped() && !SoftCuda::get().there()) GTEST_SKIP() << "a driver cannot be told to fail";
-  }
-
-  struct Outcome {
-    bool error = false; // on the bus
-    bool wrong = false; // a frame whose pixels are not right, and that does not say so
-    unsigned frames = 0;
-  };
   // Frames of which the second comes before its producer is done.
-  Outcome run(const std::string &properties, const std::string &behind) {
-    Outcome outcome;
+  SweepOutcome run(const std::string &properties, const std::string &behind) {
+    SweepOutcome outcome;
     pipeline = std::make_unique<Pipeline>(sourceLine(kTelling, properties) + behind +
                                           " ! appsink name=sink sync=false async=false");
     if (pipeline->setState(GST_STATE_PLAYING) == GST_STATE_CHANGE_FAILURE) {
@@ -62,43 +51,12 @@ protected:
       gst_memory_unref(memory);
     }
     end();
-    bool ended = false;
-    while (!ended) {
-      GstSample *sample = gst_app_sink_try_pull_sample(GST_APP_SINK(pipeline->element("sink")), 50 * GST_MSECOND);
-      if (sample != nullptr) {
-        check(sample, info, &outcome);
-        gst_sample_unref(sample);
-        continue;
-      }
-      GstBus *bus = gst_element_get_bus(pipeline->get());
-      GstMessage *found = gst_bus_pop_filtered(bus, static_cast<GstMessageType>(GST_MESSAGE_EOS | GST_MESSAGE_ERROR));
-      gst_object_unref(bus);
-      if (found == nullptr && ++idle_ > 400) ADD_FAILURE() << "it hangs", ended = true;
-      if (found == nullptr) continue;
-      ended = true;
-      outcome.error = GST_MESSAGE_TYPE(found) == GST_MESSAGE_ERROR;
-      gst_message_unref(found);
-    }
-    idle_ = 0;
+    collect(
+        [&](GstBuffer *buffer, unsigned number) { return Picture(info, number).sameAs(buffer, plainInfo(kTelling)); },
+        &outcome);
     pipeline.reset();
     return outcome;
   }
-  void check(GstSample *sample, const GstVideoInfo &info, Outcome *outcome) {
-    GstBuffer *buffer = gst_sample_get_buffer(sample);
-    ++outcome->frames;
-    GError *error = nullptr;
-    const bool ready = gst_buffer_wait_zc_fences(buffer, GST_ZC_FENCE_ACCESS_READ, 20 * GST_SECOND, &error);
-    g_clear_error(&error);
-    if (!ready) return; // its event says that it is not
-    GstMapInfo map;
-    if (!gst_buffer_map(buffer, &map, GST_MAP_READ)) return; // whoever reads it is told
-    gst_buffer_unmap(buffer, &map);
-    const auto number = static_cast<unsigned>(GST_BUFFER_PTS(buffer) / (40 * GST_MSECOND));
-    if (!Picture(info, number).sameAs(buffer, plainInfo(kTelling))) outcome->wrong = true;
-  }
-
-private:
-  int idle_ = 0;
 };
 
 class ImportSweep : public ImportFaults, public testing::WithParamInterface<std::tuple<const char *, const char *>> {};
@@ -107,30 +65,16 @@ TEST_P(ImportSweep, EachFunctionFailsOnce) {
   const auto &[properties, behind] = GetParam();
   const bool foreign = std::string(behind).find("cudadownload") != std::string::npos;
   if (foreign && !has("cudadownload")) GTEST_SKIP() << "no element cudadownload: plugin nvcodec found no libnvcuvid";
-  const Outcome well = run(properties, behind);
+  const SweepOutcome well = run(properties, behind);
   ASSERT_FALSE(well.error);
   ASSERT_FALSE(well.wrong);
   ASSERT_EQ(well.frames, 3u);
   const std::vector<std::string> names = SoftCuda::get().callNames();
   ASSERT_GT(names.size(), 10u);
-  const size_t fds = openFds();
-  for (const std::string &name : names)
-    for (unsigned nth = 1; nth <= 3; ++nth) {
-      SCOPED_TRACE(name + ", call " + std::to_string(nth));
-      SoftCuda::get().reset();
-      SoftCuda::get().fail(name.c_str(), nth, kUnknown);
-      const Outcome outcome = run(properties, behind);
-      SoftCuda::get().reset();
-      // other elements of GStreamer do not look at all results
-      if (!foreign) {
-        EXPECT_FALSE(outcome.wrong);
-        EXPECT_TRUE(outcome.error || outcome.frames == 3) << outcome.frames << " frames and no error";
-      }
-      EXPECT_LE(SoftCuda::get().live(), live) << SoftCuda::get().liveList();
-      if (HasFatalFailure()) return;
-    }
-  EXPECT_LE(openFds(), fds + 4);
-  EXPECT_FALSE(run(properties, behind).error) << "and then it works again";
+  eachFunctionFailsOnce(names, 3, foreign, [&](const std::function<void()> &arm) {
+    arm();
+    return run(properties, behind);
+  });
 }
 
 INSTANTIATE_TEST_SUITE_P(, ImportSweep,

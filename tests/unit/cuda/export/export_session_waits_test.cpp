@@ -14,7 +14,7 @@
 #include "ext/cuda/memory/import_memory.h"
 #include "gst/zerocopy/gstzcallocator.h"
 #include "gst/zerocopy/gstzcfencemeta.h"
-#include "tests/unit/cuda/support/device_test.h"
+#include "tests/unit/cuda/support/gst_device_test.h"
 #include "tests/unit/cuda/support/mutations.h"
 
 using namespace gstzc;
@@ -27,15 +27,11 @@ namespace {
 constexpr int kWidth = 256, kHeight = 64; // rows of whole pages of the host
 constexpr guint8 kBefore = 1, kAfter = 2;
 
-class ExportMutations : public DeviceTest {
+class ExportMutations : public GstDeviceTest {
 protected:
   void SetUp() override {
-    DeviceTest::SetUp();
-    ASSERT_TRUE(gst_cuda_load_library());
-    gst_context_ = gst_cuda_context_new(0);
-    ASSERT_NE(gst_context_, nullptr);
-    producer_ = gst_cuda_stream_new(gst_context_);
-    context_ = contextOf(gst_context_);
+    GstDeviceTest::SetUp();
+    if (HasFatalFailure()) return;
     other_ = need(newStream(context_));
     events_ = need(EventSource::create(context_));
     gst_video_info_set_format(&info_, GST_VIDEO_FORMAT_GRAY8, kWidth, kHeight);
@@ -44,10 +40,7 @@ protected:
     session_.reset();
     events_.reset();
     other_ = {};
-    context_.reset();
-    gst_clear_cuda_stream(&producer_);
-    gst_clear_object(&gst_context_);
-    DeviceTest::TearDown();
+    GstDeviceTest::TearDown();
   }
   void open(const char *route, bool allow_copy) {
     session_ =
@@ -90,9 +83,6 @@ protected:
     return ready;
   }
 
-  GstCudaContext *gst_context_ = nullptr;
-  GstCudaStream *producer_ = nullptr;
-  ContextPtr context_;
   Stream other_;
   std::shared_ptr<cuda::EventSource> events_;
   GstVideoInfo info_ = {};

@@ -8,7 +8,7 @@
 
 #include "ext/cuda/infer/cuda_tensor_device.h"
 #include "ext/cuda/memory/import_memory.h"
-#include "tests/unit/cuda/support/device_test.h"
+#include "tests/unit/cuda/support/gst_device_test.h"
 #include "tests/unit/cuda/support/mutations.h"
 
 using namespace gstzc;
@@ -18,14 +18,11 @@ using std::chrono::milliseconds;
 
 namespace {
 
-class DeviceResultsMutations : public DeviceTest {
+class DeviceResultsMutations : public GstDeviceTest {
 protected:
   void SetUp() override {
-    DeviceTest::SetUp();
-    ASSERT_TRUE(gst_cuda_load_library());
-    gst_context_ = gst_cuda_context_new(0);
-    ASSERT_NE(gst_context_, nullptr);
-    context_ = contextOf(gst_context_);
+    GstDeviceTest::SetUp();
+    if (HasFatalFailure()) return;
     auto made = makeCudaTensorDevice(context_, allRoutes, gst_context_);
     ASSERT_TRUE(made.ok()) << made.error().message();
     device_ = made.take();
@@ -38,13 +35,9 @@ protected:
     outputs_ = {};
     memory_.reset();
     device_.reset();
-    context_.reset();
-    gst_clear_object(&gst_context_);
-    DeviceTest::TearDown();
+    GstDeviceTest::TearDown();
   }
 
-  GstCudaContext *gst_context_ = nullptr;
-  ContextPtr context_;
   std::shared_ptr<infer::TensorDevice> device_;
   std::shared_ptr<void> memory_;
   infer::Outputs outputs_;

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "ext/cuda/memory/import_memory.h"
-#include "tests/unit/cuda/support/device_test.h"
+#include "tests/unit/cuda/support/gst_device_test.h"
 #include "tests/unit/cuda/support/mutations.h"
 
 using namespace gstzc;
@@ -19,15 +19,11 @@ using std::chrono::milliseconds;
 namespace {
 
 // A frame of GStreamer's own elements: it carries no event, but its memory's stream is not done with it.
-class ReadFrameMutations : public DeviceTest {
+class ReadFrameMutations : public GstDeviceTest {
 protected:
   void SetUp() override {
-    DeviceTest::SetUp();
-    ASSERT_TRUE(gst_cuda_load_library());
-    gst_context_ = gst_cuda_context_new(0);
-    ASSERT_NE(gst_context_, nullptr);
-    producer_ = gst_cuda_stream_new(gst_context_);
-    context_ = contextOf(gst_context_);
+    GstDeviceTest::SetUp();
+    if (HasFatalFailure()) return;
     reader_ = need(newStream(context_));
     order_ = need(newEvent(context_));
     GstVideoInfo info;
@@ -41,16 +37,10 @@ protected:
     gst_clear_buffer(&frame_);
     order_ = {};
     reader_ = {};
-    context_.reset();
-    gst_clear_cuda_stream(&producer_);
-    gst_clear_object(&gst_context_);
-    DeviceTest::TearDown();
+    GstDeviceTest::TearDown();
   }
 
-  GstCudaContext *gst_context_ = nullptr;
-  GstCudaStream *producer_ = nullptr;
   GstBuffer *frame_ = nullptr;
-  ContextPtr context_;
   Stream reader_;
   Event order_;
 };

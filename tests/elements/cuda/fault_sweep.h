@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: LGPL-2.1-or-later
+// Pipelines on a driver that fails: each function that they call, once, at each of its first calls.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "gst/zerocopy/gstzcfencemeta.h"
+#include "tests/elements/cuda/import_pipeline.h"
+#include "tests/support/open_fds.h"
+
+namespace gstzc::test {
+
+constexpr int kUnknownFailure = 999; // CUresult
+
+// What came of a pipeline.
+struct SweepOutcome {
+  bool error = false; // on the bus
+  bool wrong = false; // a frame whose pixels are not right, and that does not say so
+  unsigned frames = 0;
+};
+
+template <typename Fixture> class FaultSweep : public Fixture {
+protected:
+  void SetUp() override {
+    Fixture::SetUp();
+    if (!this->IsSkipped() && !SoftCuda::get().there()) GTEST_SKIP() << "a driver cannot be told to fail";
+  }
+
+  // To the end of the stream, or an error; `right` for what the device says is complete, and the frame's number.
+  void collect(const std::function<bool(GstBuffer *, unsigned)> &right, SweepOutcome *outcome) {
+    for (int idle = 0; idle < 400;) {
+      GstElement *sink = this->pipeline->element("sink");
+      if (GstSample *sample = gst_app_sink_try_pull_sample(GST_APP_SINK(sink), 50 * GST_MSECOND)) {
+        ++outcome->frames;
+        GstBuffer *buffer = gst_sample_get_buffer(sample);
+        const auto number = static_cast<unsigned>(GST_BUFFER_PTS(buffer) / (40 * GST_MSECOND));
+        if (says(buffer) && !right(buffer, number)) outcome->wrong = true;
+        gst_sample_unref(sample);
+        continue;
+      }
+      GstBus *bus = gst_element_get_bus(this->pipeline->get());
+      GstMessage *found = gst_bus_pop_filtered(bus, static_cast<GstMessageType>(GST_MESSAGE_EOS | GST_MESSAGE_ERROR));
+      gst_object_unref(bus);
+      if (found != nullptr) {
+        outcome->error = GST_MESSAGE_TYPE(found) == GST_MESSAGE_ERROR;
+        gst_message_unref(found);
+        return;
+      }
+      if (++idle == 400) ADD_FAILURE() << "it hangs";
+    }
+  }
+
+  // `run` arms the driver with what it is given when all that the test itself needs is there, and plays; `lenient`:
+  // others' elements are in it, which do not look at all results.
+  void eachFunctionFailsOnce(const std::vector<std::string> &names, unsigned frames, bool lenient,
+                             const std::function<SweepOutcome(const std::function<void()> &)> &run) {
+    const size_t fds = openFds();
+    for (const std::string &name : names)
+      for (unsigned nth = 1; nth <= 3; ++nth) {
+        SCOPED_TRACE(name + ", call " + std::to_string(nth));
+        const SweepOutcome outcome = run([&] {
+          SoftCuda::get().reset();
+          SoftCuda::get().fail(name.c_str(), nth, kUnknownFailure);
+        });
+        SoftCuda::get().reset();
+        if (!lenient) {
+          EXPECT_FALSE(outcome.wrong);
+          EXPECT_TRUE(outcome.error || outcome.frames == frames) << outcome.frames << " frames and no error";
+        }
+        EXPECT_LE(SoftCuda::get().live(), this->live) << SoftCuda::get().liveList();
+        if (this->HasFatalFailure()) return;
+      }
+    EXPECT_LE(openFds(), fds + 4);
+    EXPECT_FALSE(run([] {}).error) << "and then it works again";
+  }
+
+private:
+  // False: its event says that it is not complete, or who maps it is told.
+  static bool says(GstBuffer *buffer) {
+    if (!gst_buffer_wait_zc_fences(buffer, GST_ZC_FENCE_ACCESS_READ, 20 * GST_SECOND, nullptr)) return false;
+    GstMapInfo map;
+    if (!gst_buffer_map(buffer, &map, GST_MAP_READ)) return false;
+    gst_buffer_unmap(buffer, &map);
+    return true;
+  }
+};
+
+} // namespace gstzc::test
