@@ -69,13 +69,14 @@ static GstStructure *stats_structure(GstFenceInfer *self) {
   FenceInferState *s = self->state;
   const auto device = deviceOf(self);
   std::lock_guard lock(s->stats_mutex);
-  s->stats.queue_depth = s->queue->inFlight();
+  const FrameQueue::Counts counts = s->queue->counts();
   Stats stats = s->stats;
+  stats.queue_depth = counts.held - (s->counted && counts.held > 0 ? 1 : 0);
   if (device != nullptr) {
     stats.copies += device->copies();
     stats.bytes_copied += device->bytesCopied();
   }
-  stats.dropped += s->queue->droppedByPolicy() - s->dropped_before;
+  stats.dropped += counts.dropped - s->dropped_before;
   return stats.structure();
 }
 
@@ -138,7 +139,6 @@ static void report_fence(GstFenceInfer *self, guint64 frame, const FrameQueue::F
     std::lock_guard lock(s->stats_mutex);
     s->stats.add(end);
     if (verdict.fate != FrameFate::Use) ++s->stats.errors;
-    if (verdict.fate == FrameFate::Drop || verdict.fate == FrameFate::Fail) ++s->stats.dropped;
   }
   if (verdict.fate == FrameFate::Use) return;
 
@@ -175,7 +175,6 @@ static GstBuffer *attach(GstFenceInfer *self, GstBuffer *buffer, const FrameResu
         post_error_once(self, GST_STREAM_ERROR, GST_STREAM_ERROR_FAILED, attached.error());
         gst_buffer_unref(buffer);
         std::lock_guard lock(self->state->stats_mutex);
-        ++self->state->stats.dropped;
         ++self->state->stats.errors;
         return nullptr;
       }
@@ -240,10 +239,9 @@ static GstBuffer *finish_job(GstFenceInfer *self, GstBuffer *buffer, FrameJob &j
   if (!result) {
     gst_buffer_unref(buffer);
     const bool cancelled = result.error().code == ECANCELED;
-    {
+    if (!cancelled) {
       std::lock_guard lock(s->stats_mutex);
-      ++s->stats.dropped;
-      if (!cancelled) ++s->stats.errors;
+      ++s->stats.errors;
     }
     if (cancelled)
       GST_DEBUG_OBJECT(self, "frame %" G_GUINT64_FORMAT ": cancelled", frame);
@@ -280,16 +278,17 @@ static GstFlowReturn handle_buffer(GstFenceInfer *self, FrameQueue::Item item) {
   else
     buffer = finish_job(self, buffer, static_cast<FrameJob &>(*item.work), item.fence, settings, frame, &flow);
   item.work.reset();
+  {
+    std::lock_guard lock(s->stats_mutex);
+    ++(buffer != nullptr ? s->stats.frames : s->stats.dropped);
+    s->counted = true; // it is still held while it is pushed: it must not count twice
+  }
   post_stats(self, settings.stats_interval);
   s->discont = s->discont || item.discont || buffer == nullptr;
   if (buffer == nullptr) return flow;
   if (std::exchange(s->discont, false)) {
     buffer = writableShallow(buffer);
     GST_BUFFER_FLAG_SET(buffer, GST_BUFFER_FLAG_DISCONT);
-  }
-  {
-    std::lock_guard lock(s->stats_mutex);
-    ++s->stats.frames;
   }
   return gst_pad_push(self->srcpad, buffer);
 }
@@ -356,7 +355,9 @@ static void gst_fence_infer_loop(gpointer data) {
   GstFlowReturn flow = GST_FLOW_OK;
   if (GST_IS_BUFFER(item->object)) {
     flow = handle_buffer(self, std::move(*item));
+    std::lock_guard lock(s->stats_mutex);
     s->queue->finishedBuffer();
+    s->counted = false;
   } else if (GST_IS_EVENT(item->object)) {
     if (GST_EVENT_TYPE(item->object) == GST_EVENT_CAPS) s->last.reset(); // they are in pixels of other frames
     gst_pad_push_event(self->srcpad, GST_EVENT_CAST(item->object));
@@ -364,10 +365,8 @@ static void gst_fence_infer_loop(gpointer data) {
     s->queue->answered(answer_query(self, GST_QUERY_CAST(item->object)));
   }
   if (flow == GST_FLOW_EOS) { // the events go on: the end of the stream is one of them
-    const guint64 dropped = s->queue->endSegment();
+    s->queue->endSegment();
     GST_DEBUG_OBJECT(self, "downstream takes no more of this segment");
-    std::lock_guard lock(s->stats_mutex);
-    s->stats.dropped += dropped;
   } else if (flow != GST_FLOW_OK) {
     GST_DEBUG_OBJECT(self, "stopping: %s", gst_flow_get_name(flow));
     bool ends = false;
@@ -386,10 +385,6 @@ static void gst_fence_infer_loop(gpointer data) {
 static void drop_queued(GstFenceInfer *self, bool goes_on) {
   FenceInferState *s = self->state;
   auto cleared = s->queue->clear();
-  {
-    std::lock_guard lock(s->stats_mutex);
-    s->stats.dropped += cleared.buffers;
-  }
   for (GstEvent *event : cleared.events) {
     const GstEventType type = GST_EVENT_TYPE(event);
     if (goes_on && (gst_event_type_get_flags(type) & GST_EVENT_TYPE_STICKY) != 0 && type != GST_EVENT_SEGMENT &&
@@ -466,15 +461,22 @@ static bool look_at(GstFenceInfer *self, GstBuffer *buffer, const Settings &sett
   return verdict == SkipPolicy::Verdict::Look;
 }
 
+// Takes a frame that finds no way into the queue.
+static GstFlowReturn refuse(GstFenceInfer *self, GstBuffer *buffer, GstFlowReturn flow) {
+  gst_buffer_unref(buffer);
+  std::lock_guard lock(self->state->stats_mutex);
+  ++self->state->stats.dropped;
+  return flow;
+}
+
 static GstFlowReturn gst_fence_infer_chain(GstPad *pad, GstObject *parent, GstBuffer *buffer) {
   auto *self = GST_FENCE_INFER(parent);
   FenceInferState *s = self->state;
   const auto runner = runnerOf(self);
   if (!gst_pad_has_current_caps(pad) || !s->caps) {
-    gst_buffer_unref(buffer);
     post_error_once(self, GST_STREAM_ERROR, GST_STREAM_ERROR_FORMAT,
                     {"a frame came before its caps", 0, "Put a capsfilter with video/x-raw caps before fenceinfer"});
-    return GST_FLOW_NOT_NEGOTIATED;
+    return refuse(self, buffer, GST_FLOW_NOT_NEGOTIATED);
   }
   const Settings settings = settingsOf(self);
   s->queue->setWhenFull(settings.drop_policy);
@@ -486,10 +488,7 @@ static GstFlowReturn gst_fence_infer_chain(GstPad *pad, GstObject *parent, GstBu
   if (!task.look && fences && fences->none()) return s->queue->pushBuffer(buffer);
   if (task.look) {
     task.setup = setup_of(self, *runner);
-    if (task.setup == nullptr) {
-      gst_buffer_unref(buffer);
-      return GST_FLOW_NOT_NEGOTIATED;
-    }
+    if (task.setup == nullptr) return refuse(self, buffer, GST_FLOW_NOT_NEGOTIATED);
     task.decode = decodeOptions(settings, *task.setup->model);
     task.keep_tensors = wantsTensors(settings);
     task.device_tensors = wantsDeviceTensors(settings);
@@ -499,12 +498,21 @@ static GstFlowReturn gst_fence_infer_chain(GstPad *pad, GstObject *parent, GstBu
   }
   task.on_fence_error = settings.on_fence_error;
   task.fence_timeout = std::chrono::milliseconds(settings.fence_timeout);
+  const bool look = task.look;
   auto job = std::make_shared<FrameJob>(buffer, std::move(task), s->queue, runner);
-  return s->queue->pushBuffer(buffer, std::move(job), std::move(fences),
-                              std::chrono::milliseconds(settings.fence_timeout));
+  bool left_out = false;
+  const GstFlowReturn flow = s->queue->pushBuffer(buffer, std::move(job), std::move(fences),
+                                                  std::chrono::milliseconds(settings.fence_timeout), &left_out);
+  if (look && left_out) s->skip.giveTurnBack();
+  return flow;
 }
 
-static gboolean gst_fence_infer_sink_event(GstPad *pad, GstObject *parent, GstEvent *event) {
+// What GStreamer makes of a plain FALSE.
+static GstFlowReturn flow_of(gboolean pushed) { return pushed ? GST_FLOW_OK : GST_FLOW_ERROR; }
+
+// Tells of a queue that is closed what closed it: a plain FALSE would be an error, and no event that comes while the
+// element stops, or has no downstream, is one.
+static GstFlowReturn gst_fence_infer_sink_event(GstPad *pad, GstObject *parent, GstEvent *event) {
   auto *self = GST_FENCE_INFER(parent);
   FenceInferState *s = self->state;
   switch (GST_EVENT_TYPE(event)) {
@@ -512,7 +520,7 @@ static gboolean gst_fence_infer_sink_event(GstPad *pad, GstObject *parent, GstEv
     const gboolean pushed = gst_pad_push_event(self->srcpad, event);
     close_queue(self);
     gst_pad_pause_task(self->srcpad); // returns when the task's round is over
-    return pushed;
+    return flow_of(pushed);
   }
   case GST_EVENT_FLUSH_STOP: {
     const gboolean pushed = gst_pad_push_event(self->srcpad, event);
@@ -524,12 +532,12 @@ static gboolean gst_fence_infer_sink_event(GstPad *pad, GstObject *parent, GstEv
     GST_OBJECT_UNLOCK(self);
     gst_segment_init(&s->segment, GST_FORMAT_UNDEFINED);
     if (active) open_queue(self);
-    return pushed;
+    return flow_of(pushed);
   }
   default: break;
   }
   if ((gst_event_type_get_flags(GST_EVENT_TYPE(event)) & GST_EVENT_TYPE_SERIALIZED) == 0)
-    return gst_pad_event_default(pad, parent, event);
+    return flow_of(gst_pad_event_default(pad, parent, event));
 
   const bool eos = GST_EVENT_TYPE(event) == GST_EVENT_EOS;
   if (GST_EVENT_TYPE(event) == GST_EVENT_CAPS) {
@@ -537,7 +545,7 @@ static gboolean gst_fence_infer_sink_event(GstPad *pad, GstObject *parent, GstEv
     gst_event_parse_caps(event, &caps);
     if (!use_caps(self, caps)) {
       gst_event_unref(event);
-      return FALSE;
+      return GST_FLOW_NOT_NEGOTIATED;
     }
   } else if (GST_EVENT_TYPE(event) == GST_EVENT_SEGMENT) {
     gst_event_copy_segment(event, &s->segment);
@@ -547,7 +555,7 @@ static gboolean gst_fence_infer_sink_event(GstPad *pad, GstObject *parent, GstEv
     if (auto runner = runnerOf(self); runner) runner->hurry(); // with the event in the queue: FrameJob looks there
     post_flow_error_once(self, flow);
   }
-  return flow == GST_FLOW_OK;
+  return flow;
 }
 
 // Without the plugin that reads device memory, who can deliver other memory is asked for that; who cannot is told why
@@ -570,7 +578,9 @@ static gboolean answer_caps(GstFenceInfer *self, GstQuery *query) {
   const Layout layout = settingsOf(self).layout;
   const auto runner = runnerOf(self);
   if (!runner || layout == Layout::Frame || (layout == Layout::Auto && !endsUnseen(self->srcpad))) return TRUE;
-  GstCaps *tensor = tensorCaps(*runner->model());
+  const auto model = runner->model();
+  if (layout == Layout::Auto && !scalersDoTheSame(*model)) return TRUE;
+  GstCaps *tensor = tensorCaps(*model);
   if (tensor == nullptr) return TRUE;
   // what upstream can make is all we take then, because elements that can also pass frames on as they are do so; who is
   // about to link asks too, and must not be refused for frames that it makes already
@@ -757,7 +767,7 @@ static void gst_fence_infer_init(GstFenceInfer *self) {
 
   self->sinkpad = gst_pad_new_from_template(gst_element_class_get_pad_template(klass, "sink"), "sink");
   gst_pad_set_chain_function(self->sinkpad, gst_fence_infer_chain);
-  gst_pad_set_event_function(self->sinkpad, gst_fence_infer_sink_event);
+  gst_pad_set_event_full_function(self->sinkpad, gst_fence_infer_sink_event);
   gst_pad_set_query_function(self->sinkpad, gst_fence_infer_sink_query);
   gst_pad_set_activatemode_function(self->sinkpad, gst_fence_infer_sink_activate_mode);
   gst_pad_add_probe(self->sinkpad, GST_PAD_PROBE_TYPE_EVENT_DOWNSTREAM, explain_refused_caps, self, nullptr);

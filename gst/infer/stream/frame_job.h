@@ -72,6 +72,7 @@ public:
   // Work
   void start(const FrameQueue::FenceEnd &end) override;
   bool giveUp() override;
+  bool onlyPasses() const override { return !task_.look; }
   void abandoned() override;
 
   // For whoever takes the frame out of the queue, once: how its fences were judged, and where that was Use, what was

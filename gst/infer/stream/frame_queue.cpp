@@ -39,10 +39,10 @@ void FrameQueue::setWhenFull(WhenFull what) {
 // --- buffers that come
 
 GstFlowReturn FrameQueue::pushBuffer(GstBuffer *buffer, std::shared_ptr<Work> work, Result<FrameFences> fences,
-                                     std::chrono::milliseconds timeout) {
+                                     std::chrono::milliseconds timeout, bool *left_out) {
   Entry entry;
   entry.item.object = GST_MINI_OBJECT_CAST(buffer);
-  if (work == nullptr) return push(entry);
+  if (work == nullptr) return push(entry, left_out);
   entry.item.work = std::move(work);
   entry.item.fence.timeout = timeout;
   entry.began = Clock::now();
@@ -63,7 +63,7 @@ GstFlowReturn FrameQueue::pushBuffer(GstBuffer *buffer, std::shared_ptr<Work> wo
       entry.wait = wait.take();
     }
   }
-  return push(entry);
+  return push(entry, left_out);
 }
 
 GstFlowReturn FrameQueue::pushBuffer(GstBuffer *buffer) {
@@ -72,8 +72,9 @@ GstFlowReturn FrameQueue::pushBuffer(GstBuffer *buffer) {
   return push(entry);
 }
 
-GstFlowReturn FrameQueue::push(Entry &entry) {
+GstFlowReturn FrameQueue::push(Entry &entry, bool *left_out) {
   const uint64_t id = entry.id;
+  const bool passing = onlyPasses(entry);
   GstFlowReturn flow = GST_FLOW_OK;
   bool taken = false, due = false;
   Leaving leaving;
@@ -82,10 +83,12 @@ GstFlowReturn FrameQueue::push(Entry &entry) {
     if (in_flight_ < capacity_) {
       taken = true;
     } else if (when_full_ == WhenFull::Block) {
+      ++arriving_;
       room_.wait(lock);
-    } else if (when_full_ == WhenFull::DropNewest || !dropOldest(leaving)) {
-      ++dropped_;
+      --arriving_;
+    } else if (when_full_ == WhenFull::DropNewest || !dropOldest(passing, leaving)) {
       gap_ = true;
+      if (left_out != nullptr) *left_out = true;
       break;
     }
   }
@@ -100,6 +103,7 @@ GstFlowReturn FrameQueue::push(Entry &entry) {
     ++in_flight_;
     append(std::move(entry));
   } else {
+    ++dropped_;
     leaving.buffers.push_back(GST_BUFFER_CAST(entry.item.object));
     abandon(entry, leaving);
   }
@@ -118,11 +122,14 @@ void FrameQueue::append(Entry entry) {
   if (items_.size() == 1 && frontIsReady()) front_.notify_one();
 }
 
-// With the lock held.
-bool FrameQueue::dropOldest(Leaving &leaving) {
-  const auto oldest = std::find_if(items_.begin(), items_.end(), [](const Entry &entry) {
-    return entry.item.work != nullptr && !entry.done && entry.item.work->giveUp();
-  });
+// With the lock held, for a new one that is `passing` or not: else frames that pass, which nothing but their turn
+// holds, would drive out the few that are to be looked at.
+bool FrameQueue::dropOldest(bool passing, Leaving &leaving) {
+  auto oldest = std::find_if(items_.begin(), items_.end(), onlyPasses);
+  if (oldest == items_.end() && !passing)
+    oldest = std::find_if(items_.begin(), items_.end(), [](const Entry &entry) {
+      return entry.item.work != nullptr && !entry.done && entry.item.work->giveUp();
+    });
   if (oldest == items_.end()) return false;
   leaving.buffers.push_back(GST_BUFFER_CAST(oldest->item.object));
   abandon(*oldest, leaving);
@@ -141,6 +148,7 @@ bool FrameQueue::dropOldest(Leaving &leaving) {
 GstFlowReturn FrameQueue::pushEvent(GstEvent *event) {
   std::unique_lock lock(mutex_);
   if (stopped()) {
+    if (keepForLater(event)) return GST_FLOW_OK;
     const GstFlowReturn reason = stopReason();
     lock.unlock();
     gst_event_unref(event);
@@ -149,6 +157,27 @@ GstFlowReturn FrameQueue::pushEvent(GstEvent *event) {
   if (GST_EVENT_TYPE(event) == GST_EVENT_SEGMENT) flow_ = GST_FLOW_OK;
   append({.item = {.object = GST_MINI_OBJECT_CAST(event)}});
   return GST_FLOW_OK;
+}
+
+// With the lock held: takes it where it does. One of each kind since the last buffer: whoever sends them to an element
+// without downstream may do so for ever.
+bool FrameQueue::keepForLater(GstEvent *event) {
+  const GstEventType type = GST_EVENT_TYPE(event);
+  const auto flags = gst_event_type_get_flags(type);
+  if (flushing_ || flow_ != GST_FLOW_NOT_LINKED || type == GST_EVENT_EOS || (flags & GST_EVENT_TYPE_STICKY) == 0)
+    return false;
+  for (auto entry = items_.rbegin(); entry != items_.rend() && GST_IS_EVENT(entry->item.object); ++entry) {
+    auto *const other = GST_EVENT_CAST(entry->item.object);
+    if (GST_EVENT_TYPE(other) != type) continue;
+    if ((flags & GST_EVENT_TYPE_STICKY_MULTI) != 0 && gst_event_get_structure(other) != nullptr &&
+        !gst_event_has_name_id(event, gst_structure_get_name_id(gst_event_get_structure(other))))
+      continue;
+    entry->item.object = GST_MINI_OBJECT_CAST(event); // in its place: their order is a rule
+    gst_event_unref(other);
+    return true;
+  }
+  append({.item = {.object = GST_MINI_OBJECT_CAST(event)}});
+  return true;
 }
 
 bool FrameQueue::pushQuery(GstQuery *query) {
@@ -219,6 +248,7 @@ guint64 FrameQueue::endSegment() {
         std::remove_if(items_.begin(), next, [](const Entry &entry) { return GST_IS_BUFFER(entry.item.object); }),
         next);
     in_flight_ -= std::min(in_flight_, static_cast<guint>(leaving.buffers.size()));
+    dropped_ += leaving.buffers.size();
     wakeAll();
   }
   const guint64 dropped = leaving.buffers.size();
@@ -294,6 +324,7 @@ FrameQueue::Cleared FrameQueue::clear() {
     if (query_ == QueryState::Waiting && !query_popped_) query_ = QueryState::Answered; // with false: nobody will
     cleared.buffers = leaving.buffers.size();
     in_flight_ -= std::min(in_flight_, static_cast<guint>(leaving.buffers.size()));
+    dropped_ += leaving.buffers.size();
     wakeAll();
   }
   seeOff(std::move(leaving));
@@ -318,9 +349,9 @@ guint FrameQueue::waiting() const {
       items_.begin(), items_.end(), [](const Entry &entry) { return entry.item.work != nullptr && !entry.done; }));
 }
 
-guint64 FrameQueue::droppedByPolicy() const {
+FrameQueue::Counts FrameQueue::counts() const {
   std::lock_guard lock(mutex_);
-  return dropped_;
+  return {in_flight_ + arriving_, dropped_};
 }
 
 void FrameQueue::dropQueries() {

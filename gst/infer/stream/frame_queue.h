@@ -58,6 +58,9 @@ public:
     // queue. Possibly before start() or while that runs. True if nobody works on the buffer yet, and nobody will from
     // now on.
     virtual bool giveUp() = 0;
+    // Asked with the queue's lock held. True for a buffer that only passes, waiting for its fences: where a policy has
+    // a choice it goes before those that are worked on.
+    virtual bool onlyPasses() const { return false; }
     // The buffer left otherwise than by pop(). Nothing more will be called; done() and waitAgain() are ignored from now
     // on. Without the queue's lock.
     virtual void abandoned() = 0;
@@ -66,7 +69,8 @@ public:
   // What becomes of a buffer that finds no room. One that is dropped is taken with GST_FLOW_OK.
   enum class WhenFull {
     Block,
-    DropOldest, // the oldest that nobody works on yet goes instead; the new one, where there is none
+    DropOldest, // the oldest of those that only pass goes instead; else, for one that does not only pass itself, the
+                // oldest that nobody works on yet; where there is none, the new one goes
     DropNewest, // the new one goes
   };
 
@@ -88,13 +92,15 @@ public:
 
   // Takes the buffer. Waits while the queue is full, but never for the fences; ends with GST_FLOW_FLUSHING as soon as
   // it is flushing, or with what setFlow() said. The time for the fences runs from now on. Where they are over by the
-  // time there is room, the work is started before this returns.
+  // time there is room, the work is started before this returns. `left_out`, where it is not null, becomes true if it
+  // was the new one that found no room.
   GstFlowReturn pushBuffer(GstBuffer *buffer, std::shared_ptr<Work> work, Result<FrameFences> fences,
-                           std::chrono::milliseconds timeout);
+                           std::chrono::milliseconds timeout, bool *left_out = nullptr);
   // Nothing is to be done with it: it leaves when its turn comes, its fences travel on with it.
   GstFlowReturn pushBuffer(GstBuffer *buffer);
   // Takes the event. Never waits. The result is as above, but events are taken after GST_FLOW_EOS too: they do not end
-  // with the buffers. A SEGMENT makes buffers welcome again.
+  // with the buffers. A SEGMENT makes buffers welcome again. After GST_FLOW_NOT_LINKED those that stay on a pad are
+  // kept, but for the end of the stream: restart() may follow, and nobody sends them again.
   GstFlowReturn pushEvent(GstEvent *event);
   // Waits until answered() and returns its value; false as soon as the queue is flushing or stopped.
   bool pushQuery(GstQuery *query);
@@ -129,10 +135,15 @@ public:
   };
   Cleared clear(); // takes out what lies in the queue
 
-  bool drains() const;             // an end of stream or a query came last: nothing more comes for now
-  guint inFlight() const;          // buffers that count
-  guint waiting() const;           // of them those whose work is not done
-  guint64 droppedByPolicy() const; // buffers, since the queue was made
+  bool drains() const;    // an end of stream or a query came last: nothing more comes for now
+  guint inFlight() const; // buffers that count
+  guint waiting() const;  // of them those whose work is not done
+  // Both of one moment. What came is what was pop()ped, what was dropped and, of those held, what was not popped.
+  struct Counts {
+    guint held = 0;      // that count, and those that wait for room
+    guint64 dropped = 0; // that did not come out of pop(), for whatever reason; since the queue was made
+  };
+  Counts counts() const;
 
 private:
   enum class QueryState { None, Waiting, Answered };
@@ -162,9 +173,13 @@ private:
   bool stopped() const { return flushing_ || (flow_ != GST_FLOW_OK && flow_ != GST_FLOW_EOS); }
   GstFlowReturn stopReason() const { return flushing_ ? GST_FLOW_FLUSHING : flow_; }
   Result<std::unique_ptr<FenceWait>> startWait(uint64_t id, FrameFences fences, Clock::time_point deadline);
-  GstFlowReturn push(Entry &entry); // takes it
+  GstFlowReturn push(Entry &entry, bool *left_out = nullptr); // takes it
   void append(Entry entry);
-  bool dropOldest(Leaving &leaving);
+  bool dropOldest(bool passing, Leaving &leaving);
+  bool keepForLater(GstEvent *event);
+  static bool onlyPasses(const Entry &entry) {
+    return GST_IS_BUFFER(entry.item.object) && (entry.item.work == nullptr || entry.item.work->onlyPasses());
+  }
   static std::unique_ptr<FenceWait> endWait(Entry &entry);
   void fencesOver(uint64_t id);
   void startWork(Lock &lock, uint64_t id);
@@ -188,6 +203,7 @@ private:
   uint64_t next_id_ = 0;
   guint capacity_ = 1;
   guint in_flight_ = 0;
+  guint arriving_ = 0; // wait for room
   WhenFull when_full_ = WhenFull::Block;
   guint64 dropped_ = 0;
   bool gap_ = false; // buffers were dropped at the end of the queue

@@ -36,4 +36,9 @@ SkipPolicy::Verdict SkipPolicy::decide(GstClockTime running_time, guint interval
   return Verdict::Look;
 }
 
+void SkipPolicy::giveTurnBack() {
+  std::lock_guard lock(mutex_);
+  since_ = 0;
+}
+
 } // namespace gstzc::infer

@@ -20,6 +20,8 @@ public:
   // For the next frame. `running_time`: its own, GST_CLOCK_TIME_NONE where it has none: it is not late then. Late
   // frames do not count for the interval: the next one in time is looked at.
   Verdict decide(GstClockTime running_time, guint interval, bool qos);
+  // The frame that was to be looked at is gone: it is the next one's turn.
+  void giveTurnBack();
 
 private:
   std::mutex mutex_;

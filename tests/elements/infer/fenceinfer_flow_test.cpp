@@ -203,6 +203,77 @@ TEST_F(Flow, LeakyOldKeepsTheFrameInWorkAndTheNewest) {
   EXPECT_EQ(stat("frames"), 10 - dropped);
 }
 
+// Else frames that pass would take the place of each one whose turn it is.
+TEST_F(Flow, AFrameThatIsLeftOutDoesNotUseUpTheTurn) {
+  start(slow(), kCaps, "drop-policy=leaky-new inference-interval=3 max-in-flight=2 workers=1");
+  for (guint64 i = 0; i < 4; ++i) ASSERT_EQ(push(i), GST_FLOW_OK); // 1 passes, 2 and 3 find no room
+  for (const bool looked : {true, false}) {
+    GstBuffer *out = gst_harness_pull(harness_);
+    ASSERT_NE(out, nullptr);
+    EXPECT_EQ(lookedAt(out), looked);
+    gst_buffer_unref(out);
+  }
+  EXPECT_EQ(stat("dropped"), 2u);
+  ASSERT_EQ(push(4), GST_FLOW_OK);
+  GstBuffer *out = gst_harness_pull(harness_);
+  ASSERT_NE(out, nullptr);
+  EXPECT_TRUE(lookedAt(out)) << "it was the turn of 3";
+  gst_buffer_unref(out);
+}
+
+// What came is what left, what was dropped and what is here: at any time, also for the frame that waits for room.
+TEST_F(Flow, EachFrameIsCountedOnce) {
+  start(endless(), kCaps, "max-in-flight=1 workers=1");
+  std::thread pushing([this] {
+    EXPECT_EQ(push(0), GST_FLOW_OK);
+    EXPECT_EQ(push(1), GST_FLOW_FLUSHING);
+  });
+  for (int i = 0; i < 1000 && stat("queue-depth") < 2; ++i) std::this_thread::sleep_for(10ms);
+  EXPECT_EQ(stat("queue-depth"), 2u);
+  EXPECT_EQ(stat("frames") + stat("dropped"), 0u);
+  gst_harness_push_event(harness_, gst_event_new_flush_start());
+  pushing.join();
+  EXPECT_EQ(stat("dropped"), 1u);
+  EXPECT_EQ(stat("queue-depth"), 1u);
+  gst_harness_push_event(harness_, gst_event_new_flush_stop(TRUE));
+  EXPECT_EQ(stat("dropped"), 2u);
+  EXPECT_EQ(stat("queue-depth"), 0u);
+}
+
+TEST_F(Flow, AFrameThatIsBeingPushedHasLeft) {
+  start(fast(), kCaps);
+  GstPad *src = gst_element_get_static_pad(harness_->element, "src");
+  const gulong probe = gst_pad_add_probe(
+      src, static_cast<GstPadProbeType>(GST_PAD_PROBE_TYPE_BLOCK | GST_PAD_PROBE_TYPE_BUFFER),
+      [](GstPad *, GstPadProbeInfo *, gpointer) { return GST_PAD_PROBE_OK; }, nullptr, nullptr);
+  ASSERT_EQ(push(0), GST_FLOW_OK);
+  for (int i = 0; i < 1000 && stat("frames") < 1; ++i) std::this_thread::sleep_for(10ms);
+  EXPECT_EQ(stat("frames"), 1u);
+  EXPECT_EQ(stat("queue-depth"), 0u);
+  gst_pad_remove_probe(src, probe);
+  gst_object_unref(src);
+  gst_buffer_unref(gst_harness_pull(harness_));
+}
+
+// A source that hears "error" of them posts one of its own.
+TEST_F(Flow, EventsThatMeetAClosedQueueSayWhatClosedIt) {
+  start(fast(), kCaps);
+  GstPad *sink = gst_element_get_static_pad(harness_->element, "sink");
+  const auto tags = [] { return gst_event_new_tag(gst_tag_list_new(GST_TAG_TITLE, "x", nullptr)); };
+  EXPECT_TRUE(gst_pad_push_event(harness_->srcpad, tags()));
+  GstPad *src = gst_element_get_static_pad(harness_->element, "src");
+  ASSERT_TRUE(gst_pad_unlink(src, harness_->sinkpad));
+  ASSERT_EQ(push(0), GST_FLOW_OK);
+  for (int i = 0; i < 1000 && push(1) != GST_FLOW_NOT_LINKED; ++i) std::this_thread::sleep_for(10ms);
+  // GStreamer sends events that stay before the next frame, and takes what comes of them for what came of that
+  EXPECT_TRUE(gst_pad_push_event(harness_->srcpad, tags()));
+  EXPECT_EQ(push(2), GST_FLOW_NOT_LINKED);
+  EXPECT_EQ(GST_PAD_LINK_OK, gst_pad_link(src, harness_->sinkpad));
+  gst_object_unref(src);
+  gst_object_unref(sink);
+  EXPECT_EQ(message(GST_MESSAGE_ERROR, 0), nullptr);
+}
+
 TEST_F(Flow, BatchesAreFilledAndTheEndOfTheStreamDoesNotWaitForMore) {
   start(means(), "video/x-raw,format=RGB,width=8,height=8,framerate=30/1",
         "decoder=none output=tensor-meta batch-size=4 batch-timeout=10000 workers=1 max-in-flight=4");

@@ -158,7 +158,7 @@ TEST_F(OnDevice, AFrameTheDeviceHasCanBeGivenUp) {
   queue_->setWhenFull(FrameQueue::WhenFull::DropOldest);
   push(frame(1));
   auto second = push(frame(2));
-  EXPECT_EQ(queue_->droppedByPolicy(), 1u);
+  EXPECT_EQ(queue_->counts().dropped, 1u);
   device_->release();
   auto result = pull(second);
   ASSERT_TRUE(result.ok());

@@ -129,6 +129,60 @@ GstEvent *segment() {
   return gst_event_new_segment(&segment);
 }
 
+// They are not sent again to who has no downstream, and are needed when it comes.
+TEST(FrameQueue, WithoutDownstreamEventsThatStayAreKept) {
+  FrameQueue queue;
+  queue.start();
+  queue.setFlow(GST_FLOW_NOT_LINKED);
+  const auto caps = [](int width) {
+    GstCaps *made = gst_caps_new_simple("video/x-raw", "width", G_TYPE_INT, width, nullptr);
+    GstEvent *event = gst_event_new_caps(made);
+    gst_caps_unref(made);
+    return event;
+  };
+  GstSegment segment;
+  gst_segment_init(&segment, GST_FORMAT_TIME);
+  EXPECT_EQ(queue.pushEvent(caps(1)), GST_FLOW_OK);
+  EXPECT_EQ(queue.pushEvent(gst_event_new_segment(&segment)), GST_FLOW_OK);
+  GstEvent *const last = caps(2);
+  EXPECT_EQ(queue.pushEvent(last), GST_FLOW_OK);
+  EXPECT_EQ(queue.pushEvent(gst_event_new_eos()), GST_FLOW_NOT_LINKED);
+  EXPECT_EQ(queue.pushEvent(gst_event_new_gap(0, 1)), GST_FLOW_NOT_LINKED);
+  ASSERT_TRUE(queue.restart());
+  auto first = queue.pop(), second = queue.pop();
+  ASSERT_TRUE(first && second);
+  EXPECT_EQ(first->object, GST_MINI_OBJECT_CAST(last)) << "in the place of the one before: caps come before segments";
+  EXPECT_EQ(GST_EVENT_TYPE(second->object), GST_EVENT_SEGMENT);
+  gst_mini_object_unref(first->object);
+  gst_mini_object_unref(second->object);
+  queue.setFlushing();
+  EXPECT_EQ(queue.pushEvent(caps(3)), GST_FLOW_FLUSHING);
+  EXPECT_EQ(queue.clear().events.size(), 0u);
+}
+
+// What came is what came out, what was dropped and what is here, at any time.
+TEST(FrameQueue, EachBufferIsCountedOnce) {
+  FrameQueue queue;
+  queue.setCapacity(1);
+  queue.start();
+  EXPECT_EQ(queue.pushBuffer(numbered(1)), GST_FLOW_OK);
+  auto blocked = std::async(std::launch::async, [&] { return queue.pushBuffer(numbered(2)); });
+  while (queue.counts().held < 2) std::this_thread::yield();
+  EXPECT_EQ(queue.counts().dropped, 0u);
+  queue.setFlushing();
+  EXPECT_EQ(blocked.get(), GST_FLOW_FLUSHING);
+  EXPECT_EQ(queue.counts().held, 1u);
+  EXPECT_EQ(queue.counts().dropped, 1u);
+  EXPECT_EQ(queue.clear().buffers, 1u);
+  EXPECT_EQ(queue.counts().dropped, 2u);
+  queue.start();
+  EXPECT_EQ(queue.pushBuffer(numbered(3)), GST_FLOW_OK);
+  EXPECT_EQ(queue.endSegment(), 1u);
+  EXPECT_EQ(queue.pushBuffer(numbered(4)), GST_FLOW_EOS);
+  EXPECT_EQ(queue.counts().dropped, 4u);
+  EXPECT_EQ(queue.counts().held, 0u);
+}
+
 TEST(FrameQueue, TheEndOfASegmentRefusesBuffersOnly) {
   FrameQueue queue;
   queue.setCapacity(2);

@@ -299,7 +299,7 @@ TEST_F(FrameQueueWork, AFullQueueDropsTheOldestThatNobodyWorksOn) {
   EXPECT_TRUE(idle->isAbandoned());
   EXPECT_FALSE(also_idle->isAbandoned());
   EXPECT_EQ(also_idle->asked(), 0);
-  EXPECT_EQ(queue_.droppedByPolicy(), 1u);
+  EXPECT_EQ(queue_.counts().dropped, 1u);
   EXPECT_EQ(queue_.inFlight(), 3u);
   EXPECT_EQ(newest->starts(), 1);
   for (const auto &work : {busy, also_idle, newest}) queue_.done(work.get());
@@ -323,7 +323,7 @@ TEST_F(FrameQueueWork, AGapStaysAGap) {
   const auto c = push(3); // instead of 2
   c->setIdle(true);
   const auto d = push(4); // instead of 3
-  EXPECT_EQ(queue_.droppedByPolicy(), 2u);
+  EXPECT_EQ(queue_.counts().dropped, 2u);
   queue_.done(a.get());
   queue_.done(d.get());
   EXPECT_EQ(pop(), 1u);
@@ -335,23 +335,60 @@ TEST_F(FrameQueueWork, AGapStaysAGap) {
 TEST_F(FrameQueueWork, TheNewOneGoesWhereAllAreWorkedOnOrDone) {
   queue_.setCapacity(3);
   queue_.setWhenFull(FrameQueue::WhenFull::DropOldest);
-  const auto busy = push(1), done = push(2);
-  EXPECT_EQ(queue_.pushBuffer(numbered(3)), GST_FLOW_OK);
+  const auto busy = push(1), done = push(2), also_busy = push(3);
   done->setIdle(true);
   queue_.done(done.get());
   const auto newest = push(4);
   EXPECT_TRUE(newest->isAbandoned());
   EXPECT_EQ(newest->starts(), 0);
   EXPECT_EQ(done->asked(), 0) << "what is done is not dropped";
-  EXPECT_EQ(queue_.droppedByPolicy(), 1u);
+  EXPECT_EQ(queue_.counts().dropped, 1u);
   queue_.done(busy.get());
   for (guint64 n : {1, 2}) EXPECT_EQ(pop(), n);
   const auto next = push(5);
-  queue_.done(next.get());
+  for (const auto &work : {also_busy, next}) queue_.done(work.get());
   EXPECT_EQ(pop(), 3u);
   auto item = queue_.pop();
   EXPECT_TRUE(item->discont);
   EXPECT_EQ(number(std::move(item)), 5u);
+}
+
+// Nothing but their turn holds them: they would fill the queue, and those few that are worked on would go.
+TEST_F(FrameQueueWork, FramesThatOnlyPassGoFirst) {
+  queue_.setCapacity(3);
+  queue_.setWhenFull(FrameQueue::WhenFull::DropOldest);
+  Producer never;
+  const auto busy = push(1);
+  EXPECT_EQ(queue_.pushBuffer(numbered(2)), GST_FLOW_OK);
+  auto passing = std::make_shared<CountedWork>();
+  passing->setPasses();
+  EXPECT_EQ(queue_.pushBuffer(numbered(3), passing, never.fences(), kLong), GST_FLOW_OK);
+  const auto idle = push(4); // instead of 2
+  idle->setIdle(true);
+  EXPECT_EQ(queue_.pushBuffer(numbered(5)), GST_FLOW_OK); // instead of 3
+  EXPECT_TRUE(passing->isAbandoned());
+  const auto next = push(6); // instead of 5
+  next->setIdle(true);
+  EXPECT_EQ(queue_.pushBuffer(numbered(7)), GST_FLOW_OK); // goes itself
+  EXPECT_FALSE(idle->isAbandoned() || next->isAbandoned());
+  EXPECT_EQ(queue_.counts().dropped, 4u);
+  for (const auto &work : {busy, idle, next}) queue_.done(work.get());
+  for (guint64 n : {1, 4, 6}) EXPECT_EQ(pop(), n);
+}
+
+TEST_F(FrameQueueWork, WhoIsLeftOutIsTold) {
+  queue_.setCapacity(1);
+  for (const auto policy : {FrameQueue::WhenFull::DropNewest, FrameQueue::WhenFull::DropOldest}) {
+    queue_.setWhenFull(policy);
+    bool left_out = false;
+    const auto first = std::make_shared<CountedWork>(), second = std::make_shared<CountedWork>();
+    EXPECT_EQ(queue_.pushBuffer(numbered(1), first, FrameFences{}, kLong, &left_out), GST_FLOW_OK);
+    EXPECT_FALSE(left_out);
+    EXPECT_EQ(queue_.pushBuffer(numbered(2), second, FrameFences{}, kLong, &left_out), GST_FLOW_OK);
+    EXPECT_TRUE(left_out);
+    queue_.done(first.get());
+    EXPECT_EQ(pop(), 1u);
+  }
 }
 
 TEST_F(FrameQueueWork, AFullQueueMayDropTheNewest) {
@@ -365,7 +402,7 @@ TEST_F(FrameQueueWork, AFullQueueMayDropTheNewest) {
   EXPECT_EQ(idle->asked(), 0);
   EXPECT_EQ(FencePoller::process().counters().pending, 0u);
   EXPECT_EQ(queue_.pushBuffer(numbered(3)), GST_FLOW_OK);
-  EXPECT_EQ(queue_.droppedByPolicy(), 2u);
+  EXPECT_EQ(queue_.counts().dropped, 2u);
   queue_.done(idle.get());
   EXPECT_EQ(pop(), 1u);
   EXPECT_EQ(queue_.pushBuffer(numbered(4)), GST_FLOW_OK);
@@ -400,7 +437,7 @@ TEST_F(FrameQueueWork, WhoWaitsForRoomHearsOfAnotherPolicy) {
   queue_.setWhenFull(FrameQueue::WhenFull::DropNewest);
   ASSERT_TRUE(finishes(blocked));
   EXPECT_EQ(blocked.get(), GST_FLOW_OK);
-  EXPECT_EQ(queue_.droppedByPolicy(), 1u);
+  EXPECT_EQ(queue_.counts().dropped, 1u);
 }
 
 // The flush comes while start() runs in another thread: abandoned() follows it, and the flush waits for both.

@@ -70,6 +70,8 @@ public:
     changed_.notify_all();
   }
 
+  bool onlyPasses() const override { return passes_; }
+  void setPasses() { passes_ = true; } // before it is pushed
   void setIdle(bool idle) {
     const std::lock_guard lock(mutex_);
     idle_ = idle;
@@ -93,6 +95,7 @@ private:
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   int starts_ = 0, asked_ = 0;
+  bool passes_ = false;
   bool inside_ = false, abandoned_ = false, idle_ = false;
   infer::FrameQueue::FenceEnd end_;
 };

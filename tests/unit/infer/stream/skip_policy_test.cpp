@@ -27,6 +27,13 @@ TEST(SkipPolicy, EveryNthBeginningWithTheFirst) {
   }
 }
 
+TEST(SkipPolicy, ATurnThatWasGivenBackIsTheNextFrames) {
+  SkipPolicy policy;
+  EXPECT_EQ(looks(policy, 4, 3), "x..x");
+  policy.giveTurnBack();
+  EXPECT_EQ(looks(policy, 4, 3), "x..x");
+}
+
 TEST(SkipPolicy, AnotherIntervalCountsFromTheLastLook) {
   SkipPolicy policy;
   EXPECT_EQ(looks(policy, 4, 10), "x...");

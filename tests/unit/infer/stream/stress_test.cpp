@@ -241,7 +241,7 @@ TEST(InferStress, EveryGapIsMarked) {
     }
     EXPECT_EQ(queue.pushEvent(gst_event_new_eos()), GST_FLOW_OK);
     ASSERT_TRUE(finishes(popping));
-    EXPECT_EQ(came + queue.droppedByPolicy(), static_cast<guint64>(count));
+    EXPECT_EQ(came + queue.counts().dropped, static_cast<guint64>(count));
   }
 }
 
