@@ -73,8 +73,8 @@ bool endsUnseenFrom(GstPad *src, int depth) {
 GstCaps *tensorCaps(const Model &model) {
   const auto format = tensorFormat(model.plan, model.preprocess);
   if (!format) return nullptr;
-  const std::string size =
-      ", width=" + std::to_string(model.plan.width) + ", height=" + std::to_string(model.plan.height);
+  std::string size = ", width=" + std::to_string(model.plan.width) + ", height=" + std::to_string(model.plan.height);
+  if (model.preprocess.resize != ResizeMode::Stretch) size += ", pixel-aspect-ratio=1/1";
   const std::string name = gst_video_format_to_string(*format);
   const char *drm = drmFormatName(*format);
   std::string text;
@@ -84,7 +84,14 @@ GstCaps *tensorCaps(const Model &model) {
   return gst_caps_from_string(text.c_str());
 }
 
+bool scalersDoTheSame(const Model &model) {
+  const PreprocessOptions &options = model.preprocess;
+  return options.resize == ResizeMode::Stretch ||
+         (options.resize == ResizeMode::Letterbox && options.normalisation.padding == 0);
+}
+
 bool sameTensorCaps(const Model &a, const Model &b) {
+  if (scalersDoTheSame(a) != scalersDoTheSame(b)) return false;
   GstCaps *one = tensorCaps(a), *other = tensorCaps(b);
   const bool same = one == nullptr || other == nullptr ? one == other : gst_caps_is_equal(one, other) != FALSE;
   gst_clear_caps(&one);

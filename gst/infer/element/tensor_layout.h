@@ -9,8 +9,14 @@
 namespace gstzc::infer {
 
 // The caps of such frames, in the three notations; null where no video format is the model's tensor (it takes other
-// than unsigned bytes, or they are normalised). To be unreferenced.
+// than unsigned bytes, or they are normalised). To be unreferenced. Where the model's pictures are not stretched their
+// pixels are square: a scaler then keeps the picture's shape, with black borders, instead of handing on pixels that are
+// not.
 GstCaps *tensorCaps(const Model &model);
+
+// What a scaler makes of a frame, with those caps, is what the model's own resize mode would: stretched, or in the
+// middle of black. Else only who says so gets frames that are the tensor.
+bool scalersDoTheSame(const Model &model);
 
 // Upstream is asked for the same by both: a model that takes over need not have it negotiate again.
 bool sameTensorCaps(const Model &a, const Model &b);

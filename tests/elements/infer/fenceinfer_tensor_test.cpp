@@ -161,6 +161,34 @@ TEST_F(Tensor, AutomaticallyOnlyWhereNobodySeesTheFrames) {
   }
 }
 
+// A scaler that is asked for the model's size does not do what resize-mode says but in the middle of black.
+TEST_F(Tensor, AutomaticallyOnlyWhereTheModelSeesTheSame) {
+  struct {
+    const char *properties, *frames;
+    int top; // rows of the borders in what the model is given
+  } const rows[] = {{"layout=auto resize-mode=stretch", "RGB 64x48", 0},
+                    {"layout=auto resize-mode=letterbox", "RGB 64x48", 15},
+                    {"layout=frame resize-mode=letterbox", "NV12 640x180", 15},
+                    {"layout=auto resize-mode=letterbox pad-value=114", "NV12 640x180", 15},
+                    {"layout=auto resize-mode=crop", "NV12 640x180", 0},
+                    {"layout=model resize-mode=crop", "RGB 64x48", 15}};
+  for (const auto &row : rows) {
+    SCOPED_TRACE(row.properties);
+    Pipeline pipeline("videotestsrc pattern=white num-buffers=1 ! video/x-raw,format=NV12,width=640,height=180 ! "
+                      "videoconvertscale ! " +
+                      inferLine(rgb(), row.properties) + " ! fakesink name=out");
+    pipeline.keep("out");
+    ASSERT_EQ(pipeline.run(), "");
+    EXPECT_EQ(pipeline.frames("infer"), row.frames);
+    ASSERT_EQ(pipeline.kept().size(), 1u);
+    const auto tensor = tensorOf(pipeline.kept()[0]);
+    ASSERT_EQ(tensor.size(), static_cast<size_t>(kWidth) * kHeight * 3);
+    int top = 0;
+    while (top < kHeight && tensor[static_cast<size_t>(top) * kWidth * 3] < 200) ++top;
+    EXPECT_EQ(top, row.top);
+  }
+}
+
 // Producers whose pads appear while the pipeline runs have their frames' caps by then.
 TEST_F(Tensor, WhoIsAboutToLinkIsNotRefused) {
   GstElement *infer = gst_parse_launch(inferLine(rgb(), "layout=model").c_str(), nullptr);

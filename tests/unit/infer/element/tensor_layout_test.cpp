@@ -53,6 +53,30 @@ TEST(TensorCaps, AreTheFramesThatAreTheTensor) {
   EXPECT_EQ(tensorCaps(scaled), nullptr);
 }
 
+// A scaler in front that is asked for the tensor's size must not do what the resize mode does not.
+TEST(TensorCaps, KeepTheShapeWhereTheModelDoes) {
+  struct {
+    ResizeMode resize;
+    float padding;
+    bool square, automatic;
+  } const rows[] = {{ResizeMode::Stretch, 0, false, true},
+                    {ResizeMode::Letterbox, 0, true, true},
+                    {ResizeMode::Letterbox, 114, true, false},
+                    {ResizeMode::LetterboxTopLeft, 0, true, false},
+                    {ResizeMode::Crop, 0, true, false}};
+  for (const auto &row : rows) {
+    Model model = bytes(TensorLayout::Nhwc, false);
+    model.preprocess.resize = row.resize;
+    model.preprocess.normalisation.padding = row.padding;
+    GstCaps *caps = tensorCaps(model);
+    GstCaps *flat = gst_caps_from_string("video/x-raw,format=RGB,width=32,height=16,pixel-aspect-ratio=32/9");
+    EXPECT_EQ(gst_caps_can_intersect(flat, caps), !row.square) << text(caps);
+    EXPECT_EQ(scalersDoTheSame(model), row.automatic) << static_cast<int>(row.resize) << " " << row.padding;
+    gst_caps_unref(flat);
+    gst_caps_unref(caps);
+  }
+}
+
 TEST(TensorCaps, AreComparedWhereThereAreSome) {
   const Model rgb = bytes(TensorLayout::Nhwc, false), same = bytes(TensorLayout::Nhwc, false);
   Model wider = bytes(TensorLayout::Nhwc, false), none = bytes(TensorLayout::Nhwc, false);
@@ -63,6 +87,9 @@ TEST(TensorCaps, AreComparedWhereThereAreSome) {
   EXPECT_FALSE(sameTensorCaps(rgb, wider));
   EXPECT_FALSE(sameTensorCaps(rgb, none));
   EXPECT_FALSE(sameTensorCaps(none, rgb));
+  Model cropped = bytes(TensorLayout::Nhwc, false);
+  cropped.preprocess.resize = ResizeMode::Crop;
+  EXPECT_FALSE(sameTensorCaps(rgb, cropped));
 }
 
 TEST(PreferTensor, PutsItFirstOrTakesOnlyIt) {
