@@ -2,9 +2,11 @@
 #include "gst/infer/element/element_state.h"
 
 #include <algorithm>
+#include <chrono>
 #include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "gst/infer/element/device_choice.h"
 #include "gst/infer/element/tensor_layout.h"
@@ -13,6 +15,12 @@
 #define GST_CAT_DEFAULT gst_fence_infer_debug
 
 namespace gstzc::infer {
+namespace {
+
+// That stopping waits for a model that is being loaded: the library cannot be interrupted while it opens a file.
+constexpr std::chrono::seconds kLongestLoad{30};
+
+} // namespace
 
 Settings settingsOf(GstFenceInfer *self) {
   GST_OBJECT_LOCK(self);
@@ -71,8 +79,8 @@ static void post_load_error(GstFenceInfer *self, const LoadError &failure) {
 }
 
 // Settings that each make sense, but together leave frames as they came: said once.
-static void warn_of_nothing(GstFenceInfer *self, const Settings &settings, const Model &model) {
-  if (settings.output == OutputKind::RelationMeta && model.decoder == nullptr)
+static void warn_of_nothing(GstFenceInfer *self, const Settings &settings, bool decodes) {
+  if (settings.output == OutputKind::RelationMeta && !decodes)
     GST_ELEMENT_WARNING(self, LIBRARY, SETTINGS,
                         ("decoder=none with output=relation-meta attaches nothing to the frames. Set "
                          "output=tensor-meta for the model's tensors, or let a decoder make results of them"),
@@ -121,7 +129,10 @@ bool openModel(GstFenceInfer *self) {
       GST_ELEMENT_ERROR(self, LIBRARY, SETTINGS, ("%s", text.c_str()), (nullptr));
       return false;
     }
-  warn_of_nothing(self, settings, *acquired.runner->model());
+  warn_of_nothing(self, settings, acquired.runner->model()->decoder != nullptr);
+  GST_OBJECT_LOCK(self);
+  s->loaded = settings;
+  GST_OBJECT_UNLOCK(self);
   {
     std::lock_guard lock(s->model_mutex);
     s->runner = std::move(acquired.runner);
@@ -145,7 +156,7 @@ bool openModel(GstFenceInfer *self) {
   GST_OBJECT_UNLOCK(self);
   std::lock_guard lock(s->stats_mutex);
   s->stats = {};
-  s->dropped_before = s->queue->droppedByPolicy();
+  s->dropped_before = s->queue->counts().dropped;
   s->frame_ns = s->measured_ns = 0;
   s->latency_reported_ns.reset();
   return true;
@@ -161,6 +172,9 @@ void closeModel(GstFenceInfer *self) {
     device.swap(s->device);
     ++s->runs; // what is still being loaded comes too late
   }
+  if (!s->swaps.end(kLongestLoad))
+    GST_WARNING_OBJECT(self, "a model is still being loaded after %d s: it ends without the element",
+                       static_cast<int>(kLongestLoad.count()));
   if (device != nullptr) {
     std::lock_guard lock(s->stats_mutex);
     s->stats.copies += device->copies();
@@ -196,6 +210,11 @@ static void post_swap(GstFenceInfer *self, const std::string &new_file, const st
 static std::string unfit(GstFenceInfer *self, const std::shared_ptr<const Model> &model) {
   if (const auto device = deviceOf(self); device != nullptr && wantsDeviceTensors(settingsOf(self)))
     if (auto possible = checkDeviceTensors(*model, *device); !possible) return possible.error().message();
+  if (model->decoder != nullptr && !model->not_numbers.empty())
+    return Error{"model file " + model->file + ": output " + model->not_numbers +
+                     " has values that are not numbers (NaN), whatever the picture",
+                 0, "Check mean and scale, and whether a float16 model overflows"}
+        .message();
   GstCaps *caps = gst_pad_get_current_caps(self->sinkpad);
   if (caps == nullptr) return {};
   auto parsed = parseFrameCaps(caps);
@@ -206,61 +225,104 @@ static std::string unfit(GstFenceInfer *self, const std::shared_ptr<const Model>
   return setup ? std::string() : setup.error().message();
 }
 
+// What became of a request.
+struct Outcome {
+  std::string previous; // model file
+  std::string error;
+  std::string description; // of the model that took over
+  bool decodes = false;    // it has a decoder
+  bool late = false;       // the element has stopped
+  bool overtaken = false;  // by a later request
+  bool other_caps = false; // the model wants other frames than the one before
+};
+
+// Loads and hands over. When it returns, nothing of the inference library is in this thread's hands any more.
+static Outcome load_and_set(GstFenceInfer *self, const Swap &swap) {
+  FenceInferState *s = self->state;
+  Outcome outcome;
+  BackgroundLoads::Entry entry; // ends last
+  {
+    std::lock_guard lock(s->model_mutex);
+    outcome.late = s->runner == nullptr || swap.run != s->runs;
+    if (outcome.late) return outcome;
+    entry = s->swaps.enter();
+  }
+  const auto overtaken = [&] {
+    std::lock_guard lock(s->model_mutex);
+    return swap.number != s->loads;
+  };
+  LoadedModel loaded;
+  auto options = modelOptions(swap.settings);
+  if (!options)
+    outcome.error = options.error().message();
+  else if (overtaken()) // what nobody wants any more need not be loaded
+    outcome.overtaken = true;
+  else if (loaded = loadModel(*options, wantsDevice(swap.settings) ? streamOf(deviceOf(self)) : DeviceStream(),
+                              entry.cancellation());
+           loaded.model == nullptr)
+    outcome.error = loaded.failure.error.message();
+  else
+    outcome.error = unfit(self, loaded.model);
+
+  std::shared_ptr<const Model> old; // goes without the lock
+  {
+    std::lock_guard lock(s->model_mutex);
+    outcome.late = s->runner == nullptr || swap.run != s->runs;
+    if (outcome.late) return outcome;
+    old = s->runner->model();
+    outcome.previous = old->file;
+    outcome.overtaken = swap.number != s->loads;
+    if (outcome.overtaken || !outcome.error.empty()) return outcome;
+    s->runner->setModel(loaded.model, *options);
+  }
+  outcome.description = describe(*loaded.model);
+  outcome.decodes = loaded.model->decoder != nullptr;
+  outcome.other_caps = !sameTensorCaps(*old, *loaded.model);
+  GST_OBJECT_LOCK(self);
+  s->loaded = swap.settings;
+  GST_OBJECT_UNLOCK(self);
+  return outcome;
+}
+
 // In a thread of its own.
 static void swap_model(GstElement *element, gpointer data) {
   auto *self = GST_FENCE_INFER(element);
   FenceInferState *s = self->state;
   const Swap &swap = *static_cast<Swap *>(data);
-  std::string error;
-  LoadedModel loaded;
-  auto options = modelOptions(swap.settings);
-  if (!options)
-    error = options.error().message();
-  else if (loaded = loadModel(*options, wantsDevice(swap.settings) ? streamOf(deviceOf(self)) : DeviceStream());
-           loaded.model == nullptr)
-    error = loaded.failure.error.message();
-  else
-    error = unfit(self, loaded.model);
-
+  const Outcome outcome = load_and_set(self, swap);
   const std::string &file = swap.settings.model_file;
-  std::string previous;
-  std::shared_ptr<const Model> old; // goes without the lock
-  bool latest = false;
-  {
-    std::lock_guard lock(s->model_mutex);
-    if (s->runner == nullptr || swap.run != s->runs) {
-      GST_DEBUG_OBJECT(self, "%s: loaded too late", file.c_str());
-      return;
-    }
-    old = s->runner->model();
-    previous = old->file;
-    latest = swap.number == s->loads;
-    if (latest && error.empty()) s->runner->setModel(loaded.model, *options);
-  }
-  if (!latest) {
-    post_swap(self, file, previous, "model-file was set again before this one was loaded", false);
+  if (outcome.late) {
+    GST_DEBUG_OBJECT(self, "%s: loaded too late", file.c_str());
     return;
   }
-  if (error.empty()) {
-    GST_INFO_OBJECT(self, "%s", describe(*loaded.model).c_str());
-    if (!sameTensorCaps(*old, *loaded.model)) gst_pad_push_event(self->sinkpad, gst_event_new_reconfigure());
-  } else {
-    GST_OBJECT_LOCK(self);
-    const bool back = s->settings.model_file == file;
-    if (back) s->settings.model_file = previous;
-    GST_OBJECT_UNLOCK(self);
-    if (back) g_object_notify(G_OBJECT(self), "model-file");
+  if (outcome.overtaken) {
+    post_swap(self, file, outcome.previous, "model-file was set again before this one was loaded", false);
+    return;
   }
-  post_swap(self, file, previous, error, !error.empty());
+  if (outcome.error.empty()) {
+    GST_INFO_OBJECT(self, "%s", outcome.description.c_str());
+    if (outcome.other_caps) gst_pad_push_event(self->sinkpad, gst_event_new_reconfigure());
+    warn_of_nothing(self, swap.settings, outcome.decodes);
+  } else {
+    std::vector<const char *> back;
+    GST_OBJECT_LOCK(self);
+    Settings loaded = s->loaded;
+    loaded.model_file = outcome.previous; // another element that shares the model may have changed it
+    if (s->settings.model_file == file) back = restoreModelSettings(s->settings, swap.settings, loaded);
+    GST_OBJECT_UNLOCK(self);
+    for (const char *name : back) g_object_notify(G_OBJECT(self), name);
+  }
+  post_swap(self, file, outcome.previous, outcome.error, !outcome.error.empty());
 }
 
 void requestSwap(GstFenceInfer *self) {
+  FenceInferState *s = self->state;
   auto swap = std::make_unique<Swap>();
   {
-    std::lock_guard lock(self->state->model_mutex);
-    if (self->state->runner == nullptr) return;
-    swap->run = self->state->runs;
-    swap->number = ++self->state->loads;
+    std::lock_guard lock(s->model_mutex);
+    if (s->runner == nullptr) return;
+    swap->run = s->runs;
+    swap->number = ++s->loads;
   }
   swap->settings = settingsOf(self);
   gst_element_call_async(GST_ELEMENT(self), swap_model, swap.release(),

@@ -12,6 +12,7 @@
 #include <gst/gst.h>
 
 #include "gst/infer/device/tensor_device.h"
+#include "gst/infer/element/background_loads.h"
 #include "gst/infer/element/settings.h"
 #include "gst/infer/gstfenceinfer.h"
 #include "gst/infer/stats.h"
@@ -37,9 +38,11 @@ struct FenceInferState {
   std::mutex task_mutex;
 
   std::mutex model_mutex;
-  std::shared_ptr<ModelRunner> runner;  // from PAUSED on; under model_mutex
-  guint64 runs = 0;                     // counts the times a model was there; under model_mutex
-  guint64 loads = 0;                    // counts the models asked for: the last one wins; under model_mutex
+  std::shared_ptr<ModelRunner> runner; // from PAUSED on; under model_mutex
+  guint64 runs = 0;                    // counts the times a model was there; under model_mutex
+  guint64 loads = 0;                   // counts the models asked for: the last one wins; under model_mutex
+  BackgroundLoads swaps;               // entered under model_mutex, and only while `runs` is the request's
+  Settings loaded; // with which the runner's model was, as far as this element loaded it; under the object lock
   std::shared_ptr<TensorDevice> device; // made when the first frames need it, for this run; under model_mutex
 
   std::shared_ptr<MappingCache> mappings; // while a model is loaded, so that other caps find them too
@@ -66,6 +69,7 @@ struct FenceInferState {
   std::mutex stats_mutex;
   Stats stats;                                // under stats_mutex
   guint64 dropped_before = 0;                 // what the queue had dropped when this run began; under stats_mutex
+  bool counted = false;                       // the frame that the task has was counted already; under stats_mutex
   guint64 frame_ns = 0;                       // a frame's duration; 0: the caps do not say; under stats_mutex
   guint64 batch_ns = 0;                       // that a picture may wait for others; under stats_mutex
   guint64 measured_ns = 0;                    // from a frame's arrival to its results; under stats_mutex

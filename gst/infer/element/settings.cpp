@@ -6,8 +6,10 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <thread>
+#include <utility>
 
 #include <sched.h>
 
@@ -73,7 +75,8 @@ GType dropPolicyType() {
   using W = FrameQueue::WhenFull;
   static const GEnumValue values[] = {
       entry(W::Block, "Upstream waits", "block"),
-      entry(W::DropOldest, "The oldest frame that nobody works on is dropped", "leaky-old"),
+      entry(W::DropOldest, "The oldest frame that only passes is dropped, else the oldest that nobody works on",
+            "leaky-old"),
       entry(W::DropNewest, "The new frame is dropped", "leaky-new"), kEnd};
   static const GType type = g_enum_register_static("GstFenceInferDropPolicy", values);
   return type;
@@ -132,6 +135,9 @@ GType decoderType() {
 constexpr auto kReady = static_cast<GParamFlags>(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_READY);
 constexpr auto kPlaying =
     static_cast<GParamFlags>(G_PARAM_READWRITE | G_PARAM_STATIC_STRINGS | GST_PARAM_MUTABLE_PLAYING);
+
+// Of what a model is loaded with.
+#define GSTZC_WITH_THE_MODEL "; while frames flow it is taken when model-file is set"
 
 struct Property {
   GParamSpec *spec;
@@ -194,10 +200,11 @@ std::vector<Property> makeProperties() {
       text(&S::model_file, "model-file", "Model file",
            "ONNX file of the model; set while frames flow, it is loaded aside and swapped in", kPlaying),
       text(&S::modelinfo_file, "modelinfo-file", "Model info file",
-           "What the model needs, as GStreamer 1.28 writes it; default: <model-file>.modelinfo if there is one",
+           "What the model needs, as GStreamer 1.28 writes it; default: <model-file>.modelinfo if there is "
+           "one" GSTZC_WITH_THE_MODEL,
            kPlaying),
-      text(&S::labels_file, "labels-file", "Labels file", "Names of the classes, one a line; the first is class 0",
-           kPlaying),
+      text(&S::labels_file, "labels-file", "Labels file",
+           "Names of the classes, one a line; the first is class 0" GSTZC_WITH_THE_MODEL, kPlaying),
       text(&S::model_instance_id, "model-instance-id", "Model instance",
            "Elements of the process with the same one share the loaded model, its threads and batches", kReady),
       text(&S::onnxruntime_library, "onnxruntime-library", "ONNX Runtime library",
@@ -234,33 +241,40 @@ std::vector<Property> makeProperties() {
       choice(&S::layout, layoutType(), "layout", "Layout", "What upstream is asked for", kReady),
       choice(&S::preprocess_device, preprocessDeviceType(), "preprocess-device", "Preprocessing device",
              "What makes tensors of frames", kReady),
-      integer(&S::input_width, "input-width", "Input width",
-              "Width of the model's picture where the model leaves it open; 0: what the model says", 0, kMaxPictureSide,
-              kPlaying),
-      integer(&S::input_height, "input-height", "Input height",
-              "Height of the model's picture where the model leaves it open; 0: what the model says", 0,
-              kMaxPictureSide, kPlaying),
-      choice(&S::resize, resizeType(), "resize-mode", "Resize mode", "How a frame gets the model's input size",
-             kPlaying),
-      choice(&S::scaling, scalingType(), "scaling", "Scaling", "How a tensor pixel is made of the frame's", kPlaying),
+      integer(
+          &S::input_width, "input-width", "Input width",
+          "Width of the model's picture where the model leaves it open; 0: what the model says" GSTZC_WITH_THE_MODEL, 0,
+          kMaxPictureSide, kPlaying),
+      integer(
+          &S::input_height, "input-height", "Input height",
+          "Height of the model's picture where the model leaves it open; 0: what the model says" GSTZC_WITH_THE_MODEL,
+          0, kMaxPictureSide, kPlaying),
+      choice(&S::resize, resizeType(), "resize-mode", "Resize mode",
+             "How a frame gets the model's input size" GSTZC_WITH_THE_MODEL, kPlaying),
+      choice(&S::scaling, scalingType(), "scaling", "Scaling",
+             "How a tensor pixel is made of the frame's" GSTZC_WITH_THE_MODEL, kPlaying),
       choice(&S::channel_order, channelOrderType(), "channel-order", "Channel order",
-             "Order of the colours in the tensor", kPlaying),
-      {g_param_spec_double("pad-value", "Padding value",
-                           "Colour of the padding, 0 to 255; -1: as the model says, or as its family is trained", -1,
-                           255, S{}.pad_value, kPlaying),
+             "Order of the colours in the tensor" GSTZC_WITH_THE_MODEL, kPlaying),
+      {g_param_spec_double(
+           "pad-value", "Padding value",
+           "Colour of the padding, 0 to 255; -1: as the model says, or as its family is trained" GSTZC_WITH_THE_MODEL,
+           -1, 255, S{}.pad_value, kPlaying),
        [](S &s, const GValue *v) { s.pad_value = g_value_get_double(v); },
        [](const S &s, GValue *v) { g_value_set_double(v, s.pad_value); }},
       text(&S::mean, "mean", "Mean",
-           "Subtracted from a colour of 0 to 255: one number or three (red,green,blue); default: the model's",
+           "Subtracted from a colour of 0 to 255: one number or three (red,green,blue); default: the "
+           "model's" GSTZC_WITH_THE_MODEL,
            kPlaying),
       text(&S::scale, "scale", "Scale",
-           "A colour less its mean is multiplied by it: one number or three (red,green,blue); default: the model's",
+           "A colour less its mean is multiplied by it: one number or three (red,green,blue); default: the "
+           "model's" GSTZC_WITH_THE_MODEL,
            kPlaying),
       choice(&S::region, regionType(), "inference-region", "Inference region", "What of a frame the model looks at",
              kReady),
       text(&S::object_class, "object-class", "Object class",
            "With inference-region=objects: the labels of those looked at, divided by commas; default: all", kPlaying),
-      choice(&S::decoder, decoderType(), "decoder", "Decoder", "What makes results of the model's outputs", kPlaying),
+      choice(&S::decoder, decoderType(), "decoder", "Decoder",
+             "What makes results of the model's outputs" GSTZC_WITH_THE_MODEL, kPlaying),
       fraction(&S::threshold, "threshold", "Threshold",
                "What has a lower score is left out; -1: what is usual for the model's family", kPlaying),
       fraction(&S::iou_threshold, "iou-threshold", "IoU threshold",
@@ -330,6 +344,31 @@ bool setSetting(Settings &settings, guint id, const GValue *value) {
   return true;
 }
 
+std::vector<const char *> restoreModelSettings(Settings &settings, const Settings &asked, const Settings &loaded) {
+  static constexpr const char *of_model[] = {"model-file",   "modelinfo-file", "labels-file", "input-width",
+                                             "input-height", "resize-mode",    "scaling",     "channel-order",
+                                             "pad-value",    "mean",           "scale",       "decoder"};
+  std::vector<const char *> changed;
+  for (const Property &property : properties()) {
+    const char *const name = g_param_spec_get_name(property.spec);
+    if (std::none_of(std::begin(of_model), std::end(of_model),
+                     [&](const char *n) { return std::strcmp(n, name) == 0; }))
+      continue;
+    GValue now = G_VALUE_INIT, wanted = G_VALUE_INIT, kept = G_VALUE_INIT;
+    const std::pair<GValue *, const Settings *> values[] = {{&now, &settings}, {&wanted, &asked}, {&kept, &loaded}};
+    for (const auto &[value, from] : values) {
+      g_value_init(value, G_PARAM_SPEC_VALUE_TYPE(property.spec));
+      property.get(*from, value);
+    }
+    if (g_param_values_cmp(property.spec, &now, &wanted) == 0 && g_param_values_cmp(property.spec, &now, &kept) != 0) {
+      property.set(settings, &kept);
+      changed.push_back(name);
+    }
+    for (const auto &[value, from] : values) g_value_unset(value);
+  }
+  return changed;
+}
+
 bool getSetting(const Settings &settings, guint id, GValue *value) {
   if (id < 1 || id > properties().size()) return false;
   properties()[id - 1].get(settings, value);
@@ -385,6 +424,9 @@ Result<ModelOptions> modelOptions(const Settings &s) {
   options.user.mean = *mean;
   auto scale = parseNumbers("scale", s.scale);
   if (!scale) return scale.error();
+  if (*scale && std::any_of((*scale)->begin(), (*scale)->end(), [](float factor) { return factor == 0; }))
+    return Error{"property scale is \"" + s.scale + "\"", 0,
+                 "A factor of 0 makes all pictures the same: write 1 for colours of 0 to 255, 0.0039216 for 0 to 1"};
   options.user.scale = *scale;
   return options;
 }

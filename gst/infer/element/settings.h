@@ -94,6 +94,9 @@ guint installSettings(GObjectClass *klass);
 // False: no property of ours. `id` as installed.
 bool setSetting(Settings &settings, guint id, const GValue *value);
 bool getSetting(const Settings &settings, guint id, GValue *value);
+// Of the settings that a model is loaded with, those that are still as in `asked` become what they are in `loaded`:
+// `asked` failed to load, `loaded` is the model that stays. The names of those that changed.
+std::vector<const char *> restoreModelSettings(Settings &settings, const Settings &asked, const Settings &loaded);
 // The id of model-file, the one setting that means more than itself while frames flow.
 guint modelFileId();
 

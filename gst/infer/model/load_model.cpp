@@ -2,9 +2,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <new>
 #include <span>
 
+#include "gst/infer/engine/not_a_number.h"
 #include "gst/infer/model/model.h"
 #include "gst/infer/model/model_log.h"
 #include "gst/infer/model/tensor_tags.h"
@@ -59,7 +61,8 @@ bool isProbabilities(const TensorView &view) {
 
 class Loader {
 public:
-  Loader(const ModelOptions &options, const OpenEngine &open) : options_(options), open_(open) {}
+  Loader(const ModelOptions &options, const OpenEngine &open, Cancellation &cancel)
+      : options_(options), open_(open), cancel_(cancel) {}
 
   LoadedModel load() {
     if (auto done = steps(); !done) return {nullptr, {failure_, done.error()}};
@@ -71,8 +74,10 @@ private:
   Status steps() {
     model_->file = options_.file;
     for (auto step : {&Loader::openEngine, &Loader::readSources, &Loader::planPictures, &Loader::fixDimensions,
-                      &Loader::runOnce, &Loader::chooseDecoder, &Loader::chooseLabels})
+                      &Loader::runOnce, &Loader::chooseDecoder, &Loader::chooseLabels}) {
+      if (cancel_.cancelled()) return Error{"model file " + options_.file + ": loading was ended", ECANCELED, ""};
       if (auto done = (this->*step)(); !done) return done;
+    }
     preparePictures();
     tagOutputs();
     model_->known = known_;
@@ -107,6 +112,9 @@ private:
       auto read = configFromModelInfo(modelinfo_);
       if (!read) return unreadable(read.error());
       from_file = read.take();
+      if (auto fits = checkModelInfo(from_file.claims, modelinfo_, options_.file, model_->engine->inputs(), outputs());
+          !fits)
+        return fits;
     }
     stated_ = merge(from_file, options_.user);
     known_ = merge(from_metadata_, stated_);
@@ -194,8 +202,7 @@ private:
     const size_t bytes = model_->plan.bytes() * static_cast<size_t>(batch);
     picture.resize((bytes + sizeof(float) - 1) / sizeof(float));
     const TensorView view = {model_->plan.type, model_->plan.dims(batch), picture.data(), bytes, MemorySpace::Host};
-    Cancellation never;
-    auto ran = model_->engine->run({&view, 1}, never);
+    auto ran = model_->engine->run({&view, 1}, cancel_);
     if (!ran) {
       Error error = ran.error();
       error.what = "a first run, with an empty picture for input " + input().describe() + ", failed: " + error.what;
@@ -210,7 +217,31 @@ private:
     measured_ = outputs();
     for (size_t i = 0; i < measured_.size(); ++i)
       if (auto compared = compare(measured_[i], first_run_.tensors[i]); !compared) return compared;
+    if (firstNotANumber(first_run_)) lookAgain(view);
     return Nothing{};
+  }
+
+  // An empty picture may give what no picture does: a model that divides by a picture's own deviation divides by zero.
+  // So another one is shown, whose pixels differ.
+  void lookAgain(const TensorView &view) {
+    const size_t size = std::max<size_t>(tensorTypeSize(view.type), 1);
+    auto *const bytes = static_cast<uint8_t *>(view.data);
+    uint32_t noise = 1;
+    for (size_t i = 0; i + size <= view.bytes; i += size) {
+      noise = noise * 1664525u + 1013904223u;
+      const uint8_t value = static_cast<uint8_t>(noise >> 25); // 0..127
+      const float number = static_cast<float>(value) / 128.0f;
+      if (view.type == TensorType::Float32)
+        std::memcpy(bytes + i, &number, sizeof number);
+      else if (view.type == TensorType::Float16)
+        bytes[i + 1] = static_cast<uint8_t>(0x30 + value / 16); // 0.125..0.9: sign and exponent
+      else
+        bytes[i] = value;
+    }
+    const auto ran = model_->engine->run({&view, 1}, cancel_);
+    if (!ran) return; // frames will tell
+    if (const auto output = firstNotANumber(*ran); output && *output < outputs().size())
+      model_->not_numbers = outputs()[*output].describe();
   }
 
   // Open dimensions are part of any batch.
@@ -336,14 +367,12 @@ private:
       if (said->second.id != tag.id || !said->second.group_id.empty()) tag = said->second;
       named_outputs.insert(*said);
     }
-    if (named_outputs.empty() && !stated_.tensors.empty())
-      GST_WARNING("model file %s: modelinfo file %s names none of its outputs", options_.file.c_str(),
-                  modelinfo_.c_str());
     known_.tensors = std::move(named_outputs);
   }
 
   const ModelOptions &options_;
   const OpenEngine &open_;
+  Cancellation &cancel_;
   std::shared_ptr<Model> model_ = std::make_shared<Model>();
   LoadFailure failure_ = LoadFailure::BadModel;
   bool size_is_wished_ = false;
@@ -357,9 +386,10 @@ private:
 
 } // namespace
 
-LoadedModel loadModelWith(const ModelOptions &options, const OpenEngine &open) {
+LoadedModel loadModelWith(const ModelOptions &options, const OpenEngine &open, Cancellation *cancel) {
+  Cancellation never;
   try {
-    return Loader(options, open).load();
+    return Loader(options, open, cancel != nullptr ? *cancel : never).load();
   } catch (const std::bad_alloc &) {
     return {
         nullptr,
@@ -368,9 +398,9 @@ LoadedModel loadModelWith(const ModelOptions &options, const OpenEngine &open) {
   }
 }
 
-LoadedModel loadModel(const ModelOptions &options, const DeviceStream &stream) {
-  return loadModelWith(options,
-                       [&](const EngineOptions &engine) { return loadOnnxEngine(options.file, engine, stream); });
+LoadedModel loadModel(const ModelOptions &options, const DeviceStream &stream, Cancellation *cancel) {
+  return loadModelWith(
+      options, [&](const EngineOptions &engine) { return loadOnnxEngine(options.file, engine, stream); }, cancel);
 }
 
 } // namespace gstzc::infer

@@ -35,6 +35,9 @@ struct Model {
   std::vector<std::string> labels;
   float threshold = 0.5f, iou_threshold = 0.3f; // the family's; the user's own values are above them
   std::vector<TensorTag> tags;                  // of each output; an empty id where nothing is known
+  // The first of its outputs, described, that is not numbers (NaN) whatever picture it was shown when it was loaded;
+  // empty: there is none.
+  std::string not_numbers;
   std::string file;
   ModelConfig known; // from all sources together, for messages
 
@@ -55,13 +58,14 @@ struct LoadedModel {
 // one before. Where the metadata contradict the tensors, the tensors are right; where a file or a value that the user
 // named does, it is an error.
 //
-// `stream`: for an engine on that device, which then runs on it and keeps it.
-LoadedModel loadModel(const ModelOptions &options, const DeviceStream &stream = {});
+// `stream`: for an engine on that device, which then runs on it and keeps it. `cancel`, where it is not null, may end
+// it from another thread (code ECANCELED): between its steps, and the runs in it. Opening the file is one step.
+LoadedModel loadModel(const ModelOptions &options, const DeviceStream &stream = {}, Cancellation *cancel = nullptr);
 
 // The same with an engine of the caller's. It is opened twice where the model leaves the picture's size open: the
 // second time with that in EngineOptions::dimensions.
 using OpenEngine = std::function<LoadResult(const EngineOptions &)>;
-LoadedModel loadModelWith(const ModelOptions &options, const OpenEngine &open);
+LoadedModel loadModelWith(const ModelOptions &options, const OpenEngine &open, Cancellation *cancel = nullptr);
 
 // One line for logs and messages: engine, provider, decoder, input, preprocessing, labels.
 std::string describe(const Model &model);

@@ -159,6 +159,51 @@ TEST_F(Swap, WhatDoesNotLoadOrFitLeavesTheOldOne) {
   EXPECT_EQ(message(GST_MESSAGE_ERROR, 0), nullptr);
 }
 
+TEST_F(Swap, AModelWithoutNumbersDoesNotTakeOver) {
+  OnnxModel nan;
+  nan.input("image", kOnnxFloat, {1, 3, 16, 16})
+      .node("ReduceMean", {"image"}, "means", {{"axes", {2, 3}}, OnnxAttribute::integer("keepdims", 0)})
+      .node("Exp", {"means"}, "positive")
+      .node("Neg", {"positive"}, "negative")
+      .node("Log", {"negative"}, "scores")
+      .output("scores", kOnnxFloat, {1, 3});
+  start(faces("a.onnx", 3.0f), kCaps);
+  gst_util_set_object_arg(G_OBJECT(harness_->element), "decoder", "classification");
+  const std::string error = swapTo(save(nan, "nan.onnx"));
+  for (const char *words : {"nan.onnx", "scores (float32 [1,3])", "not numbers (NaN)"})
+    EXPECT_NE(error.find(words), std::string::npos) << error;
+  EXPECT_FLOAT_EQ(scoreOfNext(), scoreOf(3));
+  EXPECT_EQ(message(GST_MESSAGE_ERROR, 0), nullptr);
+}
+
+// Else the next start would fail with what belonged to the model that was refused.
+TEST_F(Swap, WhatWasSetForARefusedModelGoesBackWithIt) {
+  const std::string good = faces("a.onnx", 3.0f);
+  start(good, kCaps);
+  g_object_set(harness_->element, "labels-file", "/nowhere/labels.txt", "mean", "7", "threshold", 0.25, nullptr);
+  EXPECT_NE(swapTo(garbage()), "");
+  gchar *labels = nullptr, *mean = nullptr;
+  gfloat threshold = 0;
+  g_object_get(harness_->element, "labels-file", &labels, "mean", &mean, "threshold", &threshold, nullptr);
+  EXPECT_EQ(labels, nullptr);
+  EXPECT_EQ(mean, nullptr);
+  EXPECT_FLOAT_EQ(threshold, 0.25f) << "which belongs to no model";
+  EXPECT_EQ(modelFile(), good);
+  EXPECT_EQ(gst_element_set_state(harness_->element, GST_STATE_READY), GST_STATE_CHANGE_SUCCESS);
+  EXPECT_EQ(gst_element_set_state(harness_->element, GST_STATE_PLAYING), GST_STATE_CHANGE_SUCCESS);
+  g_free(labels);
+  g_free(mean);
+}
+
+TEST_F(Swap, WarnsAsAStartDoesOfNothingToAttach) {
+  start(faces("a.onnx", 3.0f), kCaps);
+  gst_util_set_object_arg(G_OBJECT(harness_->element), "decoder", "none");
+  EXPECT_EQ(swapTo(faces("b.onnx", 1.0f)), "");
+  GstMessage *warning = message(GST_MESSAGE_WARNING);
+  ASSERT_NE(warning, nullptr);
+  gst_message_unref(warning);
+}
+
 TEST_F(Swap, SetBeforeTheStartItIsNoSwap) {
   start(faces("a.onnx", 3.0f), nullptr);
   gst_element_set_state(harness_->element, GST_STATE_READY);

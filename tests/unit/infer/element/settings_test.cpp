@@ -2,6 +2,8 @@
 #include "gst/infer/element/settings.h"
 
 #include <limits>
+#include <set>
+#include <string>
 
 #include <gtest/gtest.h>
 
@@ -41,6 +43,40 @@ TEST(Settings, NumbersOfColours) {
         << options.error().message();
     EXPECT_FALSE(options.error().remedy.empty());
   }
+}
+
+TEST(Settings, AScaleOfZeroIsAnError) {
+  for (const char *scale : {"0", "1,0,1"}) {
+    Settings settings;
+    settings.model_file = "a.onnx";
+    settings.scale = scale;
+    const auto options = modelOptions(settings);
+    ASSERT_FALSE(options) << scale;
+    EXPECT_NE(options.error().message().find("property scale is \"" + std::string(scale) + "\""), std::string::npos);
+  }
+}
+
+// What belongs to a model that did not load goes back with it; what was set since, or has to do with no model, stays.
+TEST(Settings, OfAModelGoBackWithIt) {
+  Settings loaded;
+  loaded.model_file = "old.onnx";
+  loaded.labels_file = "old.txt";
+  Settings asked = loaded;
+  asked.model_file = "new.onnx";
+  asked.labels_file = "new.txt";
+  asked.mean = "1";
+  asked.decoder = DecoderKind::None;
+  asked.threshold = 0.25f;
+  Settings now = asked;
+  now.mean = "2";
+  const auto changed = restoreModelSettings(now, asked, loaded);
+  EXPECT_EQ(std::set<std::string>(changed.begin(), changed.end()),
+            (std::set<std::string>{"model-file", "labels-file", "decoder"}));
+  EXPECT_EQ(now.model_file, "old.onnx");
+  EXPECT_EQ(now.labels_file, "old.txt");
+  EXPECT_EQ(now.decoder, DecoderKind::Auto);
+  EXPECT_EQ(now.mean, "2");
+  EXPECT_EQ(now.threshold, 0.25f);
 }
 
 TEST(Settings, NothingSetIsNothingSaid) {

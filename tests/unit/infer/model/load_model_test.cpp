@@ -258,9 +258,51 @@ TEST_F(LoadModel, NumbersOfTheFirstRunDoNotMatter) {
     EXPECT_EQ(input.bytes, size_t{128 * 128 * 3 * 4});
     const float *const picture = static_cast<const float *>(input.data);
     EXPECT_TRUE(std::all_of(picture, picture + 128 * 128 * 3, [](float value) { return value == 0.0f; }));
-    return tensors(faces().outputs, std::vector<float>(896, std::numeric_limits<float>::quiet_NaN()));
+    return tensors(faces().outputs, std::vector<float>(896, 1e30f));
   };
   EXPECT_TRUE(load(fake).model);
+}
+
+// A model that divides by the deviation of its picture has no numbers for an empty one.
+TEST_F(LoadModel, OnlyWhatIsNeverNumbersIsSaidToBe) {
+  for (const bool always : {true, false}) {
+    FakeModel fake = faces();
+    fake.run = [always](const TensorView &input) -> gstzc::Result<Outputs> {
+      const float *const picture = static_cast<const float *>(input.data);
+      const bool flat = std::all_of(picture, picture + 128 * 128 * 3, [&](float value) { return value == picture[0]; });
+      return tensors(faces().outputs,
+                     std::vector<float>(896, always || flat ? std::numeric_limits<float>::quiet_NaN() : 0.0f));
+    };
+    const auto loaded = load(fake);
+    ASSERT_TRUE(loaded.model) << "a start goes on until there is a frame";
+    EXPECT_EQ(loaded.model->not_numbers, always ? "raw (float32 [1,896,1])" : "");
+  }
+}
+
+TEST_F(LoadModel, CanBeEnded) {
+  Cancellation cancel;
+  FakeModel fake = faces();
+  fake.run = [&](const TensorView &) -> gstzc::Result<Outputs> {
+    cancel.cancel();
+    return tensors(faces().outputs);
+  };
+  const auto open = [&](const EngineOptions &) { return LoadResult{std::make_unique<FakeEngine>(fake), {}}; };
+  const auto loaded = loadModelWith(options_, open, &cancel);
+  EXPECT_FALSE(loaded.model);
+  EXPECT_EQ(loaded.failure.error.code, ECANCELED);
+}
+
+TEST_F(LoadModel, AModelInfoFileThatContradictsTheModelIsAnError) {
+  const auto said = [&](const std::string &section) {
+    write("net.onnx.modelinfo", "[modelinfo]\nversion=1.0\n" + section);
+    const auto loaded = load(faces());
+    return loaded.model ? std::string("loads") : loaded.failure.error.message();
+  };
+  EXPECT_EQ(said("[image]\ndir=input\ntype=float32\ndims=-1,128,128,3\n"), "loads");
+  const std::string text = said("[image]\ndir=input\ntype=uint8\n");
+  for (const std::string &words : {dir_.file("net.onnx.modelinfo"), options_.file, std::string("type=uint8"),
+                                   std::string("image (float32 [1,128,128,3])")})
+    EXPECT_NE(text.find(words), std::string::npos) << text;
 }
 
 TEST_F(LoadModel, WhatTheEngineSays) {
