@@ -30,6 +30,7 @@ ModelConfig merge(const ModelConfig &weak, const ModelConfig &strong) {
   take(both.keypoints, strong.keypoints);
   take(both.keypoint_values, strong.keypoint_values);
   if (!strong.labels.empty()) both.labels = strong.labels;
+  if (!strong.claims.empty()) both.claims = strong.claims;
   for (const auto &[name, tag] : strong.tensors) both.tensors[name] = tag;
   return both;
 }

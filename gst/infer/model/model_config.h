@@ -4,12 +4,14 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "gst/infer/decode/decoder.h"
+#include "gst/infer/engine/engine.h"
 #include "gst/infer/preprocess/preprocess.h"
 #include "gst/zerocopy/core/result.h"
 
@@ -21,6 +23,16 @@ struct TensorTag {
   std::string group_id; // "" where none
   bool column_major = false;
   bool operator==(const TensorTag &) const = default;
+};
+
+// What a .modelinfo file says of the tensor whose name a section has.
+struct TensorClaim {
+  std::string name;
+  std::optional<bool> input; // else an output
+  std::string type;          // "float32"; "" where nothing is said
+  std::vector<int64_t> dims; // -1: any; empty: nothing is said
+  bool column_major = false;
+  bool operator==(const TensorClaim &) const = default;
 };
 
 struct ModelConfig {
@@ -35,6 +47,7 @@ struct ModelConfig {
   std::optional<int> classes, keypoints, keypoint_values; // see DecoderWishes
   std::vector<std::string> labels;                        // empty: not said
   std::map<std::string, TensorTag> tensors;               // by the tensor's name
+  std::vector<TensorClaim> claims;                        // of the .modelinfo file
   bool operator==(const ModelConfig &) const = default;
 };
 
@@ -51,6 +64,11 @@ Result<ModelConfig> configFromModelInfo(const std::string &path);
 
 // The same of the file's text; errors name `path`.
 Result<ModelConfig> configFromModelInfoText(const std::string &text, const std::string &path);
+
+// Errors name the file, section, key and value, and what the model has instead: a section that no tensor has the name
+// of, another direction or type, other dimensions where both say them.
+Status checkModelInfo(const std::vector<TensorClaim> &claims, const std::string &path, const std::string &model_file,
+                      const std::vector<TensorInfo> &inputs, const std::vector<TensorInfo> &outputs);
 
 // "<model>.modelinfo" or, with the model's extension left out, "<mod>.modelinfo" where there is such a file, else "".
 std::string modelInfoBeside(const std::string &model_file);

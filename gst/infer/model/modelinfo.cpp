@@ -167,6 +167,9 @@ private:
                  "Write float32, uint8 or another type by its full name");
     auto dims = readDims(section);
     if (!dims) return dims.error();
+    config_.claims.push_back({section, direction ? std::optional(*direction == "input") : std::nullopt,
+                              value(section, "type").value_or(""), *dims,
+                              value(section, "dims-order").value_or("") == "col-major"});
     // upstream takes a tensor without a direction for either
     const bool input = direction ? *direction == "input" : value(section, "ranges") || value(section, "caps");
     return input ? readInput(section, *dims) : readOutput(section);
