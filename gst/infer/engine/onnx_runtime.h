@@ -3,7 +3,6 @@
 // process. Several versions work side by side. Only onnx_*.cpp include this.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -51,11 +50,11 @@ private:
   std::string *const before_;
 };
 
-// Calls `create`, which creates a session and says whether it did. Debian's 1.21 writes over a thousand lines "Schema
-// error" to the standard error stream of C++ when its first session is created (its onnx library registers its
-// operators twice); they go to the debug log instead. All else that is written there meanwhile, by any thread, comes
-// through.
-void quietFirstSession(const OnnxRuntime &runtime, const std::function<bool()> &create);
+// Before a session is created. Debian's 1.21 writes over a thousand lines "Schema error" to the standard error stream
+// of C++ when the first model with operators is loaded (its onnx library registers them twice). So one is loaded here,
+// the first time; those lines go to the debug log instead. All else that is written there meanwhile, by any thread,
+// comes through.
+void quietFirstSession(const OnnxRuntime &runtime);
 
 // An object of the library that goes with its owner.
 template <typename T> struct OrtReleaser {

@@ -38,11 +38,8 @@ Result<OrtPtr<OrtSessionOptions>> sessionOptions(const OnnxRuntime &runtime, int
 OrtStatus *create(const OnnxRuntime &runtime, const std::string &path, const OrtSessionOptions *options,
                   OrtPtr<OrtSession> &session) {
   OrtSession *raw = nullptr;
-  OrtStatus *status = nullptr;
-  quietFirstSession(runtime, [&] {
-    status = runtime.api->CreateSession(runtime.env, path.c_str(), options, &raw);
-    return status == nullptr;
-  });
+  quietFirstSession(runtime);
+  OrtStatus *const status = runtime.api->CreateSession(runtime.env, path.c_str(), options, &raw);
   session = own(raw, runtime.api->ReleaseSession);
   return status;
 }
