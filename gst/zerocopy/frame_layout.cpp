@@ -45,6 +45,8 @@ guint32 linearFourcc(GstVideoFormat format) {
 
 Result<FrameCaps> parseFrameCaps(const GstCaps *caps) {
   if (caps == nullptr || !gst_caps_is_fixed(caps)) return Error{"caps that are not fixed", 0, ""};
+  if (!gst_structure_has_name(gst_caps_get_structure(caps, 0), "video/x-raw")) // encoded video has a size of 0x0
+    return Error{"caps that are no raw video: " + capsToString(caps), 0, "Put a decoder before it: decodebin3"};
   const GstCapsFeatures *features = gst_caps_get_features(caps, 0);
   FrameCaps result;
   const auto in = [features](const char *memory) {
@@ -59,7 +61,8 @@ Result<FrameCaps> parseFrameCaps(const GstCaps *caps) {
     gst_video_info_dma_drm_init(&drm);
     if (!gst_video_info_dma_drm_from_caps(&drm, caps))
       return Error{"caps that are no DMA_DRM video: " + capsToString(caps), 0,
-                   "Write drm-format=NV12 or NV12:0x<modifier>"};
+                   "Write drm-format=NV12 for linear frames, which have no modifier (no :0x0 either), or "
+                   "NV12:0x<modifier>"};
     if (auto size = checkSize(drm.vinfo, caps); !size) return size.error();
     result.drm_notation = true;
     result.fourcc = drm.drm_fourcc;

@@ -69,6 +69,19 @@ TEST(FrameCaps, RefusesWithTheCapsInTheMessage) {
   }
 }
 
+TEST(FrameCaps, RefusalsSayWhatIsWrong) {
+  const auto text = [](const char *caps) {
+    const auto parsed = parse(caps);
+    return parsed ? std::string("taken") : parsed.error().message();
+  };
+  const std::string encoded = text("video/x-h264");
+  EXPECT_NE(encoded.find("no raw video"), std::string::npos) << encoded;
+  EXPECT_NE(encoded.find("decoder"), std::string::npos) << encoded;
+  EXPECT_EQ(encoded.find("0x0"), std::string::npos) << encoded;
+  const std::string linear = text("video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=NV12:0x0,width=64,height=48");
+  EXPECT_NE(linear.find("drm-format=NV12 for linear frames"), std::string::npos) << linear;
+}
+
 TEST(FrameLayout, DefaultsOfOddSizes) {
   auto caps = parse("video/x-raw,format=NV12,width=1921,height=1079").take();
   Buffer b(caps.info.size);
