@@ -38,6 +38,9 @@ TEST_F(ModelInfo, OfADetector) {
   expected.mean = std::array{0.0f, 0.0f, 0.0f};
   expected.scale = std::array{1 / 255.0f, 1 / 255.0f, 1 / 255.0f};
   expected.tensors = {{"output0", {"yolo-v8-out", "yolo-v8-out", true}}};
+  expected.claims = {{"images", true, "float32", {1, 3, 480, 640}},
+                     {"output0", false, "float32", {1, -1, -1}, true},
+                     {"extra:0", false, "float32", {}}};
   EXPECT_EQ(*config, expected);
 }
 
