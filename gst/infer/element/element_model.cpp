@@ -302,7 +302,6 @@ static void swap_model(GstElement *element, gpointer data) {
   if (outcome.error.empty()) {
     GST_INFO_OBJECT(self, "%s", outcome.description.c_str());
     if (outcome.other_caps) gst_pad_push_event(self->sinkpad, gst_event_new_reconfigure());
-    warn_of_nothing(self, swap.settings, outcome.decodes);
   } else {
     std::vector<const char *> back;
     GST_OBJECT_LOCK(self);
@@ -313,6 +312,7 @@ static void swap_model(GstElement *element, gpointer data) {
     for (const char *name : back) g_object_notify(G_OBJECT(self), name);
   }
   post_swap(self, file, outcome.previous, outcome.error, !outcome.error.empty());
+  if (outcome.error.empty()) warn_of_nothing(self, swap.settings, outcome.decodes);
 }
 
 void requestSwap(GstFenceInfer *self) {
