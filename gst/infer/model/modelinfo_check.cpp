@@ -48,14 +48,15 @@ Status checkModelInfo(const std::vector<TensorClaim> &claims, const std::string 
     const TensorInfo *const input = named(inputs, claim.name), *const output = named(outputs, claim.name);
     const TensorInfo *const tensor = claim.input.value_or(input != nullptr) ? input : output;
     const auto contradicts = [&](const std::string &said, const std::string &as) {
-      return Error{section + said + " contradicts model file " + model_file + ", where it is " + as, 0,
+      return Error{section + said + " contradicts model file " + model_file + ", which has " + as, 0,
                    "Correct the modelinfo file, or use the one that belongs to the model"};
     };
     if (input == nullptr && output == nullptr)
       return Error{section + "model file " + model_file + " has no tensor of this name", 0,
                    "A section has the name of a tensor: inputs " + namesOf(inputs) + "; outputs " + namesOf(outputs)};
     if (tensor == nullptr)
-      return contradicts(*claim.input ? "dir=input" : "dir=output", *claim.input ? "an output" : "an input");
+      return contradicts(*claim.input ? "dir=input" : "dir=output",
+                         *claim.input ? "it as an output" : "it as an input");
     if (!claim.type.empty() && !sameType(claim.type, tensor->type))
       return contradicts("type=" + claim.type, tensor->describe());
     auto reversed = claim.dims;
