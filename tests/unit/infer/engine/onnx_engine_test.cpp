@@ -55,6 +55,7 @@ TEST_F(OnnxEngineTest, FirstSessionWritesNothingToStandardErrorButOthersDo) {
   std::cerr.rdbuf(before);
   ASSERT_NE(loaded.engine, nullptr) << loaded.failure.error.message();
   EXPECT_EQ(failed.engine, nullptr);
+  EXPECT_NE(empty.engine, nullptr) << empty.failure.error.message();
   std::string rest, line;
   size_t logged = 0;
   for (std::istringstream lines(caught.str()); std::getline(lines, line);) {
