@@ -264,7 +264,8 @@ static gboolean open_display(GstDrmModifierSink *self) {
   {
     // as many as there ever are, so that no frame allocates one
     std::vector<std::shared_ptr<void>> keepers;
-    for (size_t i = 0; i < options.max_in_flight + 4; ++i) keepers.push_back(keepBuffer(state->keepers, gst_buffer_new()));
+    for (size_t i = 0; i < options.max_in_flight + 4; ++i)
+      keepers.push_back(keepBuffer(state->keepers, gst_buffer_new()));
   }
   auto display = Display::open(options, std::move(events));
   if (!display) {

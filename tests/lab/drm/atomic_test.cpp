@@ -180,8 +180,9 @@ TEST(TwoOutputs, AtOnceInOneProcess) {
 // Two sinks of a process on planes of one CRTC: both pictures are there, and stay while the other one comes and goes.
 TEST_F(Atomic, TwoSinksOnOneOutput) {
   const auto source = [](const char *pattern, int width, int height) {
-    return "videotestsrc is-live=true pattern=" + std::string(pattern) + " ! video/x-raw,format=BGRx,width=" +
-           std::to_string(width) + ",height=" + std::to_string(height) + ",framerate=30/1";
+    return "videotestsrc is-live=true pattern=" + std::string(pattern) +
+           " ! video/x-raw,format=BGRx,width=" + std::to_string(width) + ",height=" + std::to_string(height) +
+           ",framerate=30/1";
   };
   const auto expect = [&](uint32_t outside, uint32_t inside, const char *what) {
     auto shown = captureWriteback(card_.get());
