@@ -2,8 +2,10 @@
 // Pipelines on a driver that fails: each function that they call, once, at each of its first calls.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "gst/zerocopy/gstzcfencemeta.h"
@@ -30,7 +32,8 @@ protected:
 
   // To the end of the stream, or an error; `right` for what the device says is complete, and the frame's number.
   void collect(const std::function<bool(GstBuffer *, unsigned)> &right, SweepOutcome *outcome) {
-    for (int idle = 0; idle < 400;) {
+    // by the clock: from a sink at its end nothing comes at once, while the message of that is on its way
+    for (const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);;) {
       GstElement *sink = this->pipeline->element("sink");
       if (GstSample *sample = gst_app_sink_try_pull_sample(GST_APP_SINK(sink), 50 * GST_MSECOND)) {
         ++outcome->frames;
@@ -48,7 +51,11 @@ protected:
         gst_message_unref(found);
         return;
       }
-      if (++idle == 400) ADD_FAILURE() << "it hangs";
+      if (std::chrono::steady_clock::now() > deadline) {
+        ADD_FAILURE() << "it hangs";
+        return;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
   }
 

@@ -249,6 +249,8 @@ TEST_F(ImportStates, SurviveSeeks) {
   start(sourceLine(kSmall) + " ! appsink name=sink sync=false");
   for (unsigned i = 0; i < 5; ++i) {
     showsRight(kSmall, i);
+    // a flush between PAUSED and PLAYING would leave the pipeline there
+    ASSERT_EQ(gst_element_get_state(pipeline->get(), nullptr, nullptr, 20 * GST_SECOND), GST_STATE_CHANGE_SUCCESS);
     EXPECT_TRUE(gst_element_send_event(pipeline->element("src"), gst_event_new_flush_start()));
     EXPECT_TRUE(gst_element_send_event(pipeline->element("src"), gst_event_new_flush_stop(TRUE)));
   }
