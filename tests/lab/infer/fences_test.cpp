@@ -303,17 +303,16 @@ TEST_F(LabFences, EachPlanesDmaBufCounts) {
 
 // A fence that comes after the frame: the kernel would wait for it when the frame is read, for as long as it takes.
 TEST_F(LabFences, ALateFenceIsWaitedForWithADeadline) {
-  begin("fence-timeout=500");
-  const Frame first = Frame::create(kBlack), late = Frame::create(kBlack);
-  writes(first, 1);
-  ASSERT_EQ(gst_harness_push(harness_, first.buffer(1)), GST_FLOW_OK);
-  ASSERT_EQ(gst_harness_push(harness_, late.buffer(2)), GST_FLOW_OK);
+  constexpr GstClockTime kBefore = 10; // frames that the worker has to read first, while the fence comes
+  begin("workers=1 max-in-flight=16 fence-timeout=500");
+  const Frame good = Frame::create(kWhite), late = Frame::create(kBlack);
+  for (GstClockTime pts = 1; pts <= kBefore; ++pts)
+    ASSERT_EQ(gst_harness_push(harness_, good.buffer(pts)), GST_FLOW_OK);
+  ASSERT_EQ(gst_harness_push(harness_, late.buffer(kBefore + 1)), GST_FLOW_OK);
   writes(late, 1000);
-  advance();
-  expectRead(first, kBlack, 1);
-  const Frame good = Frame::create(kWhite);
-  ASSERT_EQ(gst_harness_push(harness_, good.buffer(3)), GST_FLOW_OK);
-  expectRead(good, kWhite, 3);
+  for (GstClockTime pts = 1; pts <= kBefore; ++pts) expectRead(good, kWhite, pts);
+  ASSERT_EQ(gst_harness_push(harness_, good.buffer(kBefore + 2)), GST_FLOW_OK);
+  expectRead(good, kWhite, kBefore + 2);
   EXPECT_EQ(stat("fence-timeouts"), 1u);
   EXPECT_EQ(stat("dropped"), 1u);
 }
