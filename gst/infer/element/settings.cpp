@@ -297,10 +297,11 @@ std::vector<Property> makeProperties() {
   };
 }
 
-// Made when the class is; the class owns the specs.
+// Made when first wanted; the class has its own references to the specs. Never destroyed: threads may outlive what runs
+// at exit.
 const std::vector<Property> &properties() {
-  static const std::vector<Property> properties = makeProperties();
-  return properties;
+  static const auto *const properties = new std::vector<Property>(makeProperties());
+  return *properties;
 }
 
 // "1.5" or "1,2.5,3"; empty: nothing said
