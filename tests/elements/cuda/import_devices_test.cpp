@@ -18,11 +18,7 @@ protected:
     GstCudaContext *context = gst_cuda_context_new(given);
     EXPECT_NE(context, nullptr) << g_two_devices;
     if (context == nullptr) return "";
-    pipeline = std::make_unique<Pipeline>(sourceLine(kSmall, properties) + " ! appsink name=sink sync=false");
-    GstContext *shared = gst_context_new_cuda_context(context);
-    gst_element_set_context(pipeline->get(), shared);
-    gst_context_unref(shared);
-    pipeline->setState(GST_STATE_PLAYING);
+    start(sourceLine(kSmall, properties) + " ! appsink name=sink sync=false", context);
     push(frames.buffer(kSmall, Picture(infoOf(kSmall))));
     GstSample *sample = pipeline->pull();
     EXPECT_NE(sample, nullptr) << message(GST_MESSAGE_ERROR);

@@ -97,8 +97,14 @@ protected:
     return true;
   }
 
-  void start(const std::string &line) {
+  // `context`: what the application shares; null: nothing.
+  void start(const std::string &line, GstCudaContext *context = nullptr) {
     pipeline = std::make_unique<Pipeline>(line);
+    if (context != nullptr) {
+      GstContext *shared = gst_context_new_cuda_context(context);
+      gst_element_set_context(pipeline->get(), shared);
+      gst_context_unref(shared);
+    }
     pipeline->setState(GST_STATE_PLAYING);
   }
   void push(GstBuffer *buffer) { gst_app_src_push_buffer(GST_APP_SRC(pipeline->element("src")), buffer); }

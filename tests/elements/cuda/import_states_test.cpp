@@ -122,11 +122,7 @@ TEST_F(ImportStates, FramesOutliveThePipeline) {
 
 TEST_F(ImportStates, UseTheContextOfTheApplication) {
   GstCudaContext *context = gst_cuda_context_new(0);
-  pipeline = std::make_unique<Pipeline>(sourceLine(kSmall) + " ! appsink name=sink sync=false");
-  GstContext *shared = gst_context_new_cuda_context(context);
-  gst_element_set_context(pipeline->get(), shared);
-  gst_context_unref(shared);
-  pipeline->setState(GST_STATE_PLAYING);
+  start(sourceLine(kSmall) + " ! appsink name=sink sync=false", context);
   push(frames.buffer(kSmall, Picture(infoOf(kSmall))));
   GstSample *sample = pipeline->pull();
   ASSERT_NE(sample, nullptr) << message(GST_MESSAGE_ERROR);

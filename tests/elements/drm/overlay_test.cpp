@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // Overlays of drmmodifiersink, against described devices: who attaches, who blends, what is refused.
 #include <algorithm>
-#include <fstream>
 #include <functional>
 #include <string>
 #include <vector>
@@ -11,11 +10,11 @@
 #include <gst/video/video.h>
 #include <gtest/gtest.h>
 
-#include "tests/support/temp_dir.h"
+#include "tests/elements/drm/profile_run.h"
 
 namespace {
 
-using gstzc::test::TempDir;
+using namespace gstzc::test;
 
 const char kPrimary[] = R"({"type": "Primary", "label": "video", "formats": ["XR24", "NV12"],
   "in_formats": [{"modifier": "0x0", "formats": ["XR24", "NV12"]}]})";
@@ -40,10 +39,7 @@ GstVideoOverlayComposition *newComposition(int x, int y, guint width, guint heig
   return composition;
 }
 
-struct Playback {
-  bool eos = false;
-  std::vector<std::string> errors, infos;
-  std::string configuration;
+struct Playback : Outcome {
   guint64 frames = 0, redraws = 0, boxes = 0, copies = 0;
   int attached = 0;        // frames that came with a composition
   std::vector<bool> white; // whether the rectangle was in the frame itself
@@ -51,14 +47,13 @@ struct Playback {
 
 using AtSink = std::function<void(GstBuffer *)>;
 
-Playback play(const std::string &json, const std::string &source, const std::string &settings, AtSink at_sink = {}) {
-  const TempDir dir;
-  std::ofstream(dir.file("profile.json")) << json;
+Playback playback(const std::string &json, const std::string &source, const std::string &settings,
+                  AtSink at_sink = {}) {
+  const ProfileFile file(json);
   GError *error = nullptr;
-  GstElement *pipeline = gst_parse_launch((source + " ! drmmodifiersink name=sink max-lateness=-1 device-profile=" +
-                                           dir.file("profile.json") + " " + settings)
-                                              .c_str(),
-                                          &error);
+  GstElement *pipeline = gst_parse_launch(
+      (source + " ! drmmodifiersink name=sink max-lateness=-1 device-profile=" + file.path() + " " + settings).c_str(),
+      &error);
   EXPECT_EQ(error, nullptr) << (error != nullptr ? error->message : "");
   g_clear_error(&error);
   GstElement *sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink");
@@ -97,37 +92,12 @@ Playback play(const std::string &json, const std::string &source, const std::str
   gst_object_unref(pad);
 
   gst_element_set_state(pipeline, GST_STATE_PLAYING);
-  GstBus *bus = gst_element_get_bus(pipeline);
   Playback &run = context.run;
-  while (!run.eos && run.errors.empty()) {
-    GstMessage *message = gst_bus_timed_pop_filtered(
-        bus, 30 * GST_SECOND, static_cast<GstMessageType>(GST_MESSAGE_EOS | GST_MESSAGE_ERROR | GST_MESSAGE_INFO));
-    if (message == nullptr) break;
-    if (GST_MESSAGE_TYPE(message) == GST_MESSAGE_EOS) {
-      run.eos = true;
-    } else {
-      const bool is_error = GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR;
-      if (is_error)
-        gst_message_parse_error(message, &error, nullptr);
-      else
-        gst_message_parse_info(message, &error, nullptr);
-      (is_error ? run.errors : run.infos).push_back(error->message);
-      g_clear_error(&error);
-    }
-    gst_message_unref(message);
-  }
-  gst_object_unref(bus);
-  GstStructure *stats = nullptr;
-  gchar *configuration = nullptr;
-  g_object_get(sink, "configuration", &configuration, "stats", &stats, nullptr);
-  gst_element_set_state(pipeline, GST_STATE_NULL);
-  run.configuration = configuration != nullptr ? configuration : "";
-  gst_structure_get_uint64(stats, "frames", &run.frames);
-  gst_structure_get_uint64(stats, "overlay-redraws", &run.redraws);
-  gst_structure_get_uint64(stats, "boxes", &run.boxes);
-  gst_structure_get_uint64(stats, "copies", &run.copies);
-  gst_structure_free(stats);
-  g_free(configuration);
+  static_cast<Outcome &>(run) = finish(pipeline, sink);
+  run.frames = run.stat("frames");
+  run.redraws = run.stat("overlay-redraws");
+  run.boxes = run.stat("boxes");
+  run.copies = run.stat("copies");
   gst_object_unref(sink);
   gst_object_unref(pipeline);
   gst_video_overlay_composition_unref(composition);
@@ -148,7 +118,7 @@ void addBoxes(GstBuffer *buffer, int n) {
 }
 
 TEST(Overlays, AreAttachedWhereAPlaneIs) {
-  const Playback run = play(profile(std::string(kPrimary) + kOverlay), kText, "");
+  const Playback run = playback(profile(std::string(kPrimary) + kOverlay), kText, "");
   ASSERT_TRUE(run.eos) << testing::PrintToString(run.errors);
   EXPECT_EQ(run.attached, 8);
   EXPECT_EQ(std::count(run.white.begin(), run.white.end(), true), 0) << "the frame is left alone";
@@ -161,7 +131,7 @@ TEST(Overlays, AreAttachedWhereAPlaneIs) {
 TEST(Overlays, AreBlendedWhereNoneIs) {
   for (const auto &[json, settings] :
        {std::pair{profile(kPrimary), "overlay=auto"}, {profile(std::string(kPrimary) + kOverlay), "overlay=off"}}) {
-    const Playback run = play(json, kText, settings);
+    const Playback run = playback(json, kText, settings);
     ASSERT_TRUE(run.eos) << testing::PrintToString(run.errors);
     EXPECT_EQ(run.attached, 0) << settings;
     EXPECT_EQ(std::count(run.white.begin(), run.white.end(), true), 8) << settings;
@@ -174,7 +144,7 @@ TEST(Overlays, AreBlendedWhereNoneIs) {
 TEST(Overlays, AreBlendedFromThereOnWhereThePlaneIsRefused) {
   const std::string json = profile(std::string(kPrimary) + kOverlay,
                                    R"(, "refuses": [{"plane": "top", "error": "ENOSPC", "why": "no bandwidth"}])");
-  const Playback run = play(json, kText, "");
+  const Playback run = playback(json, kText, "");
   ASSERT_TRUE(run.eos) << testing::PrintToString(run.errors);
   ASSERT_EQ(run.infos.size(), 1u);
   EXPECT_NE(run.infos[0].find("overlays are not shown: Virtual-1"), std::string::npos) << run.infos[0];
@@ -188,26 +158,27 @@ TEST(Overlays, AreBlendedFromThereOnWhereThePlaneIsRefused) {
 
 TEST(Overlays, NoPlaneIsOneInfoOrAnError) {
   const AtSink boxes = [](GstBuffer *buffer) { addBoxes(buffer, 1); };
-  const Playback info = play(profile(kPrimary), kSource, "", boxes);
+  const Playback info = playback(profile(kPrimary), kSource, "", boxes);
   ASSERT_TRUE(info.eos);
   ASSERT_EQ(info.infos.size(), 1u);
   EXPECT_NE(info.infos[0].find("has no free ARGB8888 plane above the video"), std::string::npos) << info.infos[0];
   EXPECT_EQ(info.boxes, 0u);
 
-  const Playback error = play(profile(kPrimary), kSource, "overlay=plane"); // though no frame has anything
+  const Playback error = playback(profile(kPrimary), kSource, "overlay=plane"); // though no frame has anything
   ASSERT_EQ(error.errors.size(), 1u);
   EXPECT_NE(error.errors[0].find("has no free ARGB8888 plane above the video"), std::string::npos) << error.errors[0];
   EXPECT_NE(error.errors[0].find("overlay=auto"), std::string::npos) << error.errors[0];
 
-  const Playback fine = play(profile(std::string(kPrimary) + kOverlay), kSource, "overlay=plane");
+  const Playback fine = playback(profile(std::string(kPrimary) + kOverlay), kSource, "overlay=plane");
   EXPECT_TRUE(fine.eos) << testing::PrintToString(fine.errors);
   EXPECT_NE(fine.configuration.find("overlay on plane"), std::string::npos) << fine.configuration;
 }
 
 TEST(Overlays, BoxesAreDrawnWhenTheyChange) {
   int n = 0;
-  const Playback run = play(profile(std::string(kPrimary) + kOverlay), kSource, "overlay-labels=false mode=1280x720",
-                            [&](GstBuffer *buffer) { addBoxes(buffer, ++n > 4 ? 2 : 1); });
+  const Playback run =
+      playback(profile(std::string(kPrimary) + kOverlay), kSource, "overlay-labels=false mode=1280x720",
+               [&](GstBuffer *buffer) { addBoxes(buffer, ++n > 4 ? 2 : 1); });
   ASSERT_TRUE(run.eos) << testing::PrintToString(run.errors);
   EXPECT_EQ(run.redraws, 2u);
   EXPECT_EQ(run.boxes, 4u * 1 + 4 * 2);
@@ -216,7 +187,7 @@ TEST(Overlays, BoxesAreDrawnWhenTheyChange) {
 // Whatever is attached: the frames are shown.
 TEST(Overlays, OfAnyKind) {
   int n = 0;
-  const Playback run = play(profile(std::string(kPrimary) + kOverlay), kSource, "", [&](GstBuffer *buffer) {
+  const Playback run = playback(profile(std::string(kPrimary) + kOverlay), kSource, "", [&](GstBuffer *buffer) {
     switch (++n) {
     case 1: addBoxes(buffer, 3000); break;
     case 2:
@@ -262,14 +233,14 @@ TEST(Overlays, OfTextoverlay) {
   const std::string text = std::string(kSource) + " ! textoverlay text=words valignment=top halignment=left";
   // the second display is larger than the frame
   for (const char *settings : {"", "mode=1280x720"}) {
-    const Playback run = play(profile(std::string(kPrimary) + kOverlay), text, settings);
+    const Playback run = playback(profile(std::string(kPrimary) + kOverlay), text, settings);
     ASSERT_TRUE(run.eos) << testing::PrintToString(run.errors);
     EXPECT_EQ(run.attached, 8) << settings;
     EXPECT_EQ(run.redraws, 1u) << "the same words in each frame";
     EXPECT_EQ(run.copies, 0u);
     EXPECT_TRUE(run.infos.empty()) << testing::PrintToString(run.infos);
   }
-  const Playback blended = play(profile(kPrimary), text, "");
+  const Playback blended = playback(profile(kPrimary), text, "");
   ASSERT_TRUE(blended.eos) << testing::PrintToString(blended.errors);
   EXPECT_EQ(blended.attached, 0);
 }

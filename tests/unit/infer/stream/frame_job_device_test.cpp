@@ -12,10 +12,7 @@
 
 #include "gst/zerocopy/frame_fence.h"
 #include "gst/zerocopy/gstzcfencemeta.h"
-#include "tests/support/fake_tensor_device.h"
-#include "tests/support/frame_caps.h"
-#include "tests/unit/infer/stream/queue_helpers.h"
-#include "tests/unit/infer/stream/runner_helpers.h"
+#include "tests/unit/infer/stream/device_frames.h"
 
 using namespace gstzc;
 using namespace gstzc::infer;
@@ -23,38 +20,16 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr const char *kCaps = "video/x-raw(memory:CUDAMemory),format=RGB,width=8,height=8";
-
 // The model's picture is two floats (runner_helpers.h); the device makes both the frame's first byte.
-class OnDevice : public testing::Test {
+class OnDevice : public test::DeviceFrames {
 protected:
-  explicit OnDevice(int batch = 1, ModelRunner::Options options = {}) : fake_(test::fakeModel(batch, batch > 1)) {
-    runner_ = std::make_shared<ModelRunner>(fake_.model, options);
-    auto setup = FrameSetup::create(fake_.model, test::frameCaps(kCaps), device_);
-    EXPECT_TRUE(setup.ok()) << setup.error().message();
-    task_.setup = setup.take();
+  explicit OnDevice(int batch = 1, const ModelRunner::Options &options = {})
+      : DeviceFrames(test::fakeModel(batch, batch > 1)) {
+    begin(options);
     task_.keep_tensors = true;
-    task_.fence_timeout = test::kLong;
-    queue_->setCapacity(8);
-    queue_->start();
   }
-  ~OnDevice() override {
-    queue_->setFlushing();
-    for (GstEvent *event : queue_->clear().events) gst_event_unref(event);
-    runner_->dropUnwanted();
-  }
+  ~OnDevice() override { shutDown(); }
 
-  static GstBuffer *frame(guint8 value) {
-    GstBuffer *buffer = gst_buffer_new_allocate(nullptr, 8 * 8 * 3, nullptr);
-    gst_buffer_memset(buffer, 0, value, 8 * 8 * 3);
-    return buffer;
-  }
-  // Takes the buffer.
-  std::shared_ptr<FrameJob> push(GstBuffer *buffer) {
-    auto job = std::make_shared<FrameJob>(buffer, task_, queue_, runner_);
-    EXPECT_EQ(queue_->pushBuffer(buffer, job, FrameFences{}, test::kLong), GST_FLOW_OK);
-    return job;
-  }
   // The oldest frame, when it has left.
   Result<FrameResult> pull(const std::shared_ptr<FrameJob> &job) {
     auto item = queue_->pop();
@@ -67,12 +42,6 @@ protected:
   static float copyOf(const FrameResult &result, size_t picture = 0) { // the model's second output
     return static_cast<const float *>(result.pictures.at(picture).tensors.tensors.at(1).data)[0];
   }
-
-  test::FakeModel fake_;
-  std::shared_ptr<test::FakeTensorDevice> device_ = std::make_shared<test::FakeTensorDevice>();
-  std::shared_ptr<ModelRunner> runner_;
-  std::shared_ptr<FrameQueue> queue_ = std::make_shared<FrameQueue>();
-  FrameTask task_;
 };
 
 TEST_F(OnDevice, TheModelReadsTheDevicesTensor) {

@@ -12,18 +12,13 @@
 
 #include "gst/infer/stream/frame_job.h"
 #include "gst/zerocopy/gstzcfencemeta.h"
-#include "tests/support/fake_tensor_device.h"
-#include "tests/support/frame_caps.h"
-#include "tests/unit/infer/stream/queue_helpers.h"
-#include "tests/unit/infer/stream/runner_helpers.h"
+#include "tests/unit/infer/stream/device_frames.h"
 
 using namespace gstzc;
 using namespace gstzc::infer;
 using namespace std::chrono_literals;
 
 namespace {
-
-constexpr const char *kCaps = "video/x-raw(memory:CUDAMemory),format=RGB,width=8,height=8";
 
 // Says that the outputs are a classifier's of one class, whose score is the first of "double".
 class FirstValue : public Decoder {
@@ -42,42 +37,23 @@ public:
   }
 };
 
-class OnStream : public testing::Test {
+class OnStream : public test::DeviceFrames {
 protected:
-  OnStream() {
+  OnStream() : DeviceFrames(test::fakeModel(1, false)) {
     fake_.engine->own_stream = this;
     device_->own_stream = this;
   }
   ~OnStream() override {
-    if (queue_) {
-      queue_->setFlushing();
-      for (GstEvent *event : queue_->clear().events) gst_event_unref(event);
-    }
-    if (runner_) runner_->dropUnwanted();
+    shutDown();
     device_->releaseResults(Error{"the test is over", ECANCELED, ""});
   }
   void start(bool decoded, bool kept, bool device_tensors) {
     if (decoded) std::const_pointer_cast<Model>(fake_.model)->decoder = std::make_unique<FirstValue>();
-    runner_ = std::make_shared<ModelRunner>(fake_.model, ModelRunner::Options{});
-    auto setup = FrameSetup::create(fake_.model, test::frameCaps(kCaps), device_);
-    ASSERT_TRUE(setup.ok()) << setup.error().message();
-    task_.setup = setup.take();
+    begin();
+    if (HasFatalFailure()) return;
     ASSERT_EQ(task_.setup->on_device->when, Made::OnStream);
     task_.keep_tensors = kept;
     task_.device_tensors = device_tensors;
-    task_.fence_timeout = test::kLong;
-    queue_->setCapacity(8);
-    queue_->start();
-  }
-  static GstBuffer *frame(guint8 value) {
-    GstBuffer *buffer = gst_buffer_new_allocate(nullptr, 8 * 8 * 3, nullptr);
-    gst_buffer_memset(buffer, 0, value, 8 * 8 * 3);
-    return buffer;
-  }
-  std::shared_ptr<FrameJob> push(GstBuffer *buffer) {
-    auto job = std::make_shared<FrameJob>(buffer, task_, queue_, runner_);
-    EXPECT_EQ(queue_->pushBuffer(buffer, job, FrameFences{}, test::kLong), GST_FLOW_OK);
-    return job;
   }
   Result<FrameResult> pull(const std::shared_ptr<FrameJob> &job) {
     auto item = queue_->pop();
@@ -92,12 +68,6 @@ protected:
       std::this_thread::sleep_for(1ms);
     return device_->downloads == runs;
   }
-
-  test::FakeModel fake_ = test::fakeModel(1, false);
-  std::shared_ptr<test::FakeTensorDevice> device_ = std::make_shared<test::FakeTensorDevice>();
-  std::shared_ptr<ModelRunner> runner_;
-  std::shared_ptr<FrameQueue> queue_ = std::make_shared<FrameQueue>();
-  FrameTask task_;
 };
 
 TEST_F(OnStream, ResultsAreDecodedWhenTheyHaveComeToTheHost) {
