@@ -9,11 +9,11 @@
 namespace gstzc {
 
 // In order: one frame is on the screen, one is committed and waits for its flip, the others wait in user space, for
-// their fences first and then for their turn. A frame is let go when the flip that replaced it has happened. Thread
+// their fences first and then for their turn. A frame is let go when the flip that replaced it has been seen. Thread
 // safe.
 //
-// A frame that is ready when it comes, with nothing in flight, is committed by the thread that submits it; the queue's
-// own sleeps until the flip, so that a frame costs one wake-up.
+// A frame that is ready when it comes, with nothing in flight, is committed by the thread that submits it: the queue's
+// own need not wake up for it (when it does: CrtcQueue).
 //
 // Sinks on one CRTC share its queue: a commit carries the next frame of each that has one ready. Neither waits for
 // the other's fences.
