@@ -43,11 +43,6 @@ const ScreenState &CrtcQueue::stateOfTaken() {
     if (restore_due_ && lane->shown && lane->whole) rest_.push_back(&*lane->whole);
   }
   mergeStates(merged_, next_, rest_, restore_due_);
-  for (PlaneUse &use : merged_.planes) // of what has been shown
-    if (std::none_of(taken_.begin(), taken_.end(), [&](const Taken &t) {
-          return !t.waiting.frame->state.planes.empty() && t.waiting.frame->state.planes[0].plane == use.plane;
-        }))
-      use.in_fence = -1;
   return merged_;
 }
 
@@ -122,6 +117,7 @@ void CrtcQueue::accepted(UniqueFd flip, Clock::time_point at, bool fenced) {
     }
     lane.in_flight = std::move(t.waiting.frame);
     lane.in_flight->in_fence.reset();
+    if (!state.planes.empty()) state.planes[0].in_fence = -1; // it was for this commit
     flight_.push_back(&lane);
   }
   // those that had to wait come first the next time
