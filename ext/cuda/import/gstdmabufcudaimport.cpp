@@ -383,8 +383,27 @@ static gboolean gst_dmabuf_cuda_import_set_caps(GstBaseTransform *trans, GstCaps
   return TRUE;
 }
 
-// Downstream's pools are of no use: each frame brings its memory.
-static gboolean gst_dmabuf_cuda_import_decide_allocation(GstBaseTransform *, GstQuery *query) {
+// The stream of the pool that downstream offers: GStreamer's elements say so on which one they read.
+static GstCudaStream *stream_of_pool(GstQuery *query) {
+  GstCudaStream *stream = nullptr;
+  for (guint i = 0; stream == nullptr && i < gst_query_get_n_allocation_pools(query); ++i) {
+    GstBufferPool *pool = nullptr;
+    gst_query_parse_nth_allocation_pool(query, i, &pool, nullptr, nullptr, nullptr);
+    if (pool == nullptr) continue;
+    GstStructure *config = gst_buffer_pool_get_config(pool);
+    stream = gst_buffer_pool_config_get_cuda_stream(config);
+    gst_structure_free(config);
+    gst_object_unref(pool);
+  }
+  return stream;
+}
+
+// Of downstream's pools only the stream is of use: each frame brings its memory.
+static gboolean gst_dmabuf_cuda_import_decide_allocation(GstBaseTransform *trans, GstQuery *query) {
+  GstCudaStream *stream = stream_of_pool(query);
+  GST_DEBUG_OBJECT(trans, "downstream reads on %s stream", stream != nullptr ? "its own" : "an unknown");
+  if (ImportSession *session = SELF(trans)->importer->session.get()) session->readOn(stream);
+  gst_clear_cuda_stream(&stream);
   while (gst_query_get_n_allocation_pools(query) > 0) gst_query_remove_nth_allocation_pool(query, 0);
   while (gst_query_get_n_allocation_params(query) > 0) gst_query_remove_nth_allocation_param(query, 0);
   return TRUE;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ext/cuda/import/frame_source.h"
+#include "ext/cuda/memory/device_map.h"
 #include "ext/cuda/routes/content_check.h"
 #include "ext/cuda/sync/wait_points.h"
 #include "gst/zerocopy/frame_copy.h"
@@ -39,10 +40,10 @@ Result<std::unique_ptr<ImportSession>> ImportSession::open(GstCudaContext *conte
   if (!session->context_) return Driver::get().error();
   session->counters_ = std::move(counters);
   session->gst_context_ = GST_CUDA_CONTEXT(gst_object_ref(context));
-  session->gst_stream_ = gst_cuda_stream_new(context);
-  if (session->gst_stream_ == nullptr)
+  session->own_stream_ = gst_cuda_stream_new(context);
+  if (session->own_stream_ == nullptr)
     return Error{"a stream on the CUDA device", EIO, "GST_DEBUG=cudastream:2 has the driver's reason"};
-  session->stream_ = gst_cuda_stream_get_handle(session->gst_stream_);
+  session->readOn(nullptr);
 
   auto events = EventSource::create(session->context_);
   if (!events) return events.error();
@@ -58,14 +59,23 @@ Result<std::unique_ptr<ImportSession>> ImportSession::open(GstCudaContext *conte
 ImportSession::~ImportSession() {
   if (gate_) gate_->keepOpen(true);
   if (retire_) retire_->drain(kLongestStop);
-  // the gate goes before what waits for it, and the stream last
+  // the gate goes before what waits for it, and the streams last
   gate_.reset();
   imports_.reset();
   retire_.reset();
   events_.reset();
   gst_clear_cuda_stream(&gst_stream_);
+  gst_clear_cuda_stream(&own_stream_);
   context_.reset();
   gst_clear_object(&gst_context_);
+}
+
+void ImportSession::readOn(GstCudaStream *stream) {
+  GstCudaStream *chosen = stream != nullptr && stream->context == gst_context_ ? stream : own_stream_;
+  gst_cuda_stream_ref(chosen);
+  gst_clear_cuda_stream(&gst_stream_);
+  gst_stream_ = chosen;
+  stream_ = gst_cuda_stream_get_handle(chosen);
 }
 
 void ImportSession::count(const Result<FenceResult> &end) const {
@@ -138,16 +148,23 @@ Result<ImportSession::Prepared> ImportSession::prepare(const Request &request, L
 }
 
 Retire ImportSession::retire() const {
-  // Memories may outlive the session, whose end has waited for the device. What others have enqueued since on a stream
-  // that is the memory's own is waited for.
+  // Memories may outlive the session, whose end has waited for the device. What others have enqueued since is waited
+  // for. The stream is the memory's, which holds it.
   return [queue = std::weak_ptr(retire_), counters = counters_, context = context_,
-          stream = stream_](std::function<void()> free) {
+          stream = stream_](Readers readers, std::function<void()> free) {
     auto done = [counters, free = std::move(free)] {
       ++counters->retired;
       free();
     };
-    if (const auto alive = queue.lock()) return alive->retire(stream, std::move(done));
-    if (ContextScope scope(*context); scope.status()) context->driver.cuStreamSynchronize(stream);
+    const bool anywhere = readers == Readers::Anywhere;
+    if (const auto alive = queue.lock())
+      return anywhere ? alive->retireBehindAll(stream, std::move(done)) : alive->retire(stream, std::move(done));
+    if (ContextScope scope(*context); scope.status()) {
+      if (anywhere)
+        context->driver.cuCtxSynchronize();
+      else
+        context->driver.cuStreamSynchronize(stream);
+    }
     done();
   };
 }
@@ -185,7 +202,10 @@ Result<ImportSession::Imported> ImportSession::wrap(const Prepared &prepared, Gs
   }
   const bool pending = prepared.failure && !prepared.end;
   const bool incomplete = prepared.failure && *prepared.failure != 0; // passed on all the same
-  if (!pending && !incomplete && prepared.import->copyBytes() == 0) return imported;
+  if (!pending && !incomplete && prepared.import->copyBytes() == 0) {
+    if (!isOwn()) watchReaders(*memory);
+    return imported;
+  }
   auto event = markBusy(*memory, prepared.failure);
   if (!event) return failed(event.error());
   imported.event = *event;
@@ -200,7 +220,7 @@ Result<ImportSession::Imported> ImportSession::copyFromHost(GstBuffer *frame, co
   gst_video_alignment_reset(&alignment);
   for (guint &mask : alignment.stride_align) mask = kStrideMask;
   if (!gst_video_info_align(&imported.info, &alignment)) return Error{"a layout for a copy of the frame", EINVAL, ""};
-  auto memory = newCudaMemory(gst_context_, gst_stream_, imported.info);
+  auto memory = newCudaMemory(gst_context_, gst_stream_, imported.info, retire());
   if (!memory) return memory.error();
   imported.memory = *memory;
 
@@ -212,15 +232,13 @@ Result<ImportSession::Imported> ImportSession::copyFromHost(GstBuffer *frame, co
                                  info->offset, info->stride);
   auto bytes = copyFrame(copy, caps, frame, caps, interrupted);
   gst_buffer_unref(copy);
-  GstMapInfo map; // what the CPU wrote goes to the device now
-  if (bytes && !gst_memory_map(*memory, &map, static_cast<GstMapFlags>(GST_MAP_READ | GST_MAP_CUDA)))
+  if (bytes && !DeviceMap(*memory)) // what the CPU wrote goes to the device now
     bytes = Error{"copy a frame to the CUDA device", EIO, "GST_DEBUG=zccudamemory:2 has the driver's reason"};
-  else if (bytes)
-    gst_memory_unmap(*memory, &map);
   if (!bytes) {
     gst_memory_unref(*memory);
     return bytes.error();
   }
+  if (!isOwn()) watchReaders(*memory);
   ++counters_->copies;
   counters_->bytes_copied += *bytes;
   return imported;

@@ -67,6 +67,10 @@ public:
   };
   Result<Imported> wrap(const Prepared &prepared, GstBuffer *frame, const GstVideoInfo &info);
 
+  // The stream that frames are given out on from now on: that on which downstream reads, so that nobody has to wait
+  // between the two. Null, or one of another context: the session's own. Frames keep theirs.
+  void readOn(GstCudaStream *stream);
+
   // A frame in memory that is no dma-buf, copied with the CPU; counted. Its fences have to be over.
   Result<Imported> copyFromHost(GstBuffer *frame, const FrameCaps &caps, const std::function<bool()> &interrupted);
 
@@ -83,11 +87,12 @@ private:
   ImportSession() = default;
   Result<GstZcDeviceEvent *> markBusy(GstMemory *memory, std::shared_ptr<std::atomic<int>> failure);
   Retire retire() const;
+  bool isOwn() const { return gst_stream_ == own_stream_; }
   void count(const Result<FenceResult> &end) const;
   Result<FenceResult> waitHere(FrameFences fences, const Request &request) const;
 
   GstCudaContext *gst_context_ = nullptr;
-  GstCudaStream *gst_stream_ = nullptr;
+  GstCudaStream *own_stream_ = nullptr, *gst_stream_ = nullptr; // the second is that of the frames
   CUstream stream_ = nullptr;
   ContextPtr context_;
   std::shared_ptr<Counters> counters_;

@@ -162,7 +162,10 @@ Result<std::vector<infer::BufferRef>> DeviceResults::share(TensorFiller &filler,
   if (auto ordered = orderShared(event.get()); !ordered) return ordered.error();
 
   const auto owner = std::make_shared<std::pair<std::shared_ptr<void>, std::shared_ptr<void>>>(tensors.owner, keep);
-  const auto retire = [&filler](std::function<void()> free) { filler.behind([free](const Status &) { free(); }, {}); };
+  const auto retire = [&filler, order = gst_cuda_stream_get_handle(order_)](Readers readers,
+                                                                            std::function<void()> free) {
+    filler.retireShared(order, readers, std::move(free));
+  };
   std::vector<infer::BufferRef> buffers;
   for (const infer::TensorView &view : tensors.tensors) {
     infer::BufferRef buffer(gst_buffer_new());

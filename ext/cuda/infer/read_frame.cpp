@@ -10,6 +10,7 @@
 
 #include "ext/cuda/import/frame_source.h"
 #include "ext/cuda/memory/device_map.h"
+#include "ext/cuda/memory/import_memory.h"
 #include "ext/cuda/sync/cuda_event.h"
 #include "ext/cuda/sync/wait_points.h"
 #include "gst/zerocopy/gstzcfencemeta.h"
@@ -106,8 +107,7 @@ Status waitForWriters(const CudaContext &context, CUstream stream, CUevent order
   if (fenced) return Nothing{};
   for (guint i = 0; i < gst_buffer_n_memory(frame); ++i) {
     GstMemory *memory = gst_buffer_peek_memory(frame, i);
-    if (!gst_is_cuda_memory(memory) || !GST_MINI_OBJECT_FLAG_IS_SET(memory, GST_CUDA_MEMORY_TRANSFER_NEED_SYNC))
-      continue;
+    if (!gst_is_cuda_memory(memory) || !isPending(memory)) continue;
     if (!waitPoint("frame-stream")) continue;
     GstCudaStream *producer = gst_cuda_memory_get_stream(GST_CUDA_MEMORY_CAST(memory));
     const CUstream written_on = producer != nullptr ? gst_cuda_stream_get_handle(producer) : nullptr;

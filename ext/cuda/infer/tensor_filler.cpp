@@ -151,6 +151,21 @@ void TensorFiller::behind(Ended then, std::function<void()> used) {
   });
 }
 
+void TensorFiller::retireShared(CUstream order, Readers readers, std::function<void()> free) {
+  behind(
+      [this, order, readers, free = std::move(free)](const Status &) {
+        const auto release = [free] {
+          const CallingBack here;
+          free();
+        };
+        if (readers == Readers::Anywhere)
+          retire_->retireBehindAll(order, release);
+        else
+          retire_->retire(order, release);
+      },
+      {});
+}
+
 // The stream is past it, or the retire queue has lost patience.
 void TensorFiller::end(Picture &picture) {
   Outcome outcome{picture.enqueued, false};

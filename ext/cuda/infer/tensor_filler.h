@@ -12,6 +12,7 @@
 #include "ext/cuda/driver/objects.h"
 #include "ext/cuda/infer/read_frame.h"
 #include "ext/cuda/kernels/kernel_module.h"
+#include "ext/cuda/memory/import_memory.h"
 #include "ext/cuda/sync/retire_queue.h"
 #include "gst/infer/device/tensor_device.h"
 #include "gst/infer/preprocess/pixel_layout.h"
@@ -39,6 +40,10 @@ public:
   // Calls `then` when what is on the stream now is done, with what has failed; `used` before it, where the device has
   // not ended it in time: what it uses must not be freed. Any thread may call this.
   void behind(Ended then, std::function<void()> used);
+
+  // Calls `free`, in any case, when the device is done with what is on the stream now, and with what others read: on
+  // `order`, the stream of their memory, or anywhere. Any thread may call this.
+  void retireShared(CUstream order, Readers readers, std::function<void()> free);
 
 private:
   // What a picture needs on the device while it is under way; used again.

@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "ext/cuda/memory/device_map.h"
+
 GST_DEBUG_CATEGORY_STATIC(gst_zc_import_memory_debug);
 #define GST_CAT_DEFAULT gst_zc_import_memory_debug
 
@@ -34,8 +36,11 @@ struct Record {
   Retire retire;
   PixelPlanes planes;
   CUdeviceptr pointer = 0;
+  bool watched = false; // marked though it was ready
 
-  std::mutex mutex; // of the CPU's view
+  std::mutex mutex;         // of what follows
+  bool had_address = false; // somebody else on the device has
+  // the CPU's view
   PinnedMemory staging;
   bool staged = false; // `staging` has what the device has
   bool newer = false;  // `staging` has what the device has not
@@ -128,7 +133,8 @@ gpointer map(GstMemory *memory, gsize maxsize, GstMapFlags flags) {
   const std::lock_guard lock(record->mutex);
   if ((flags & GST_MAP_CUDA) != 0) {
     if (!upload(memory, record)) return nullptr;
-    if (writes) record->staged = record->blank = false;
+    if (writes) record->staged = record->blank = record->watched = false;
+    if (!DeviceMap::beingMade()) record->had_address = true;
     return upstream_map(memory, maxsize, flags); // it knows from this that the memory was used on the device
   }
   if (!download(memory, record)) return nullptr;
@@ -158,17 +164,14 @@ GstMemory *copy(GstMemory *memory, gssize offset, gssize size) {
   const bool whole = offset == 0 && (size == -1 || static_cast<gsize>(size) == memory->size);
   if (record == nullptr || !whole) return upstream_copy(memory, offset, size);
   auto *cuda = GST_CUDA_MEMORY_CAST(memory);
-  auto made = newCudaMemory(cuda->context, gst_cuda_memory_get_stream(cuda), cuda->info);
+  auto made = newCudaMemory(cuda->context, gst_cuda_memory_get_stream(cuda), cuda->info, record->retire);
   if (!made) {
     GST_ERROR("%s", made.error().message().c_str());
     return nullptr;
   }
-  GstMapInfo source; // brings what the CPU wrote to the device
   Status done = Error{"map CUDA memory", 0, ""};
-  if (gst_memory_map(memory, &source, static_cast<GstMapFlags>(GST_MAP_READ | GST_MAP_CUDA))) {
+  if (const DeviceMap source(memory); source) // brings what the CPU wrote to the device
     done = copyPlanes(*record, streamOf(memory), {record->pointer, nullptr}, {recordOf(*made)->pointer, nullptr});
-    gst_memory_unmap(memory, &source);
-  }
   if (!done) {
     GST_ERROR("%s", done.error().message().c_str());
     gst_memory_unref(*made);
@@ -185,8 +188,9 @@ gboolean dispose(GstMiniObject *object) {
   Record *record = recordOf(memory);
   if (!record->retire) return TRUE;
   const Retire retire = std::exchange(record->retire, {});
+  const bool kept_to_it = GST_MINI_OBJECT_FLAG_IS_SET(memory, GST_CUDA_MEMORY_TRANSFER_NEED_SYNC);
   gst_memory_ref(memory);
-  retire([memory] {
+  retire(record->had_address && !kept_to_it ? Readers::Anywhere : Readers::OnTheStream, [memory] {
     GST_MINI_OBJECT_FLAG_UNSET(memory, GST_CUDA_MEMORY_TRANSFER_NEED_SYNC); // the device is done
     gst_memory_unref(memory);
   });
@@ -304,7 +308,8 @@ Result<GstMemory *> wrapImport(GstCudaContext *context, GstCudaStream *stream, c
   return memory;
 }
 
-Result<GstMemory *> newCudaMemory(GstCudaContext *context, GstCudaStream *stream, const GstVideoInfo &info) {
+Result<GstMemory *> newCudaMemory(GstCudaContext *context, GstCudaStream *stream, const GstVideoInfo &info,
+                                  Retire retire) {
   auto record = std::make_unique<Record>();
   record->context = contextOf(context);
   if (!record->context) return Driver::get().error();
@@ -314,6 +319,7 @@ Result<GstMemory *> newCudaMemory(GstCudaContext *context, GstCudaStream *stream
   record->pointer = record->own.get();
   record->blank = true;
   record->planes = pixelPlanes(info);
+  record->retire = std::move(retire);
   return wrap(context, stream, info, std::move(record));
 }
 
@@ -340,10 +346,27 @@ Result<GstMemory *> wrapTensor(GstCudaContext *context, GstCudaStream *stream, C
   return memory;
 }
 
+static Record *ourRecordOf(GstMemory *memory) {
+  const bool ours =
+      memory != nullptr && G_TYPE_CHECK_INSTANCE_TYPE(memory->allocator, gst_zc_cuda_allocator_get_type());
+  return ours ? recordOf(memory) : nullptr;
+}
+
+void watchReaders(GstMemory *memory) {
+  Record *record = ourRecordOf(memory);
+  if (record == nullptr || GST_MINI_OBJECT_FLAG_IS_SET(memory, GST_CUDA_MEMORY_TRANSFER_NEED_SYNC)) return;
+  record->watched = true;
+  GST_MINI_OBJECT_FLAG_SET(memory, GST_CUDA_MEMORY_TRANSFER_NEED_SYNC);
+}
+
+bool isPending(GstMemory *memory) {
+  if (!GST_MINI_OBJECT_FLAG_IS_SET(memory, GST_CUDA_MEMORY_TRANSFER_NEED_SYNC)) return false;
+  const Record *record = ourRecordOf(memory);
+  return record == nullptr || !record->watched;
+}
+
 std::shared_ptr<DeviceImport> importOf(GstMemory *memory) {
-  if (memory == nullptr || !G_TYPE_CHECK_INSTANCE_TYPE(memory->allocator, gst_zc_cuda_allocator_get_type()))
-    return nullptr;
-  const Record *record = recordOf(memory);
+  const Record *record = ourRecordOf(memory);
   return record != nullptr ? record->import : nullptr;
 }
 

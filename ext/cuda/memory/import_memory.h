@@ -21,12 +21,21 @@ ContextPtr contextOf(GstCudaContext *context);
 // A GstCudaAllocator (so gst_is_cuda_memory() knows its memories) whose mem_copy goes by the planes: upstream's loses
 // pitch, padded heights and the last chroma byte of odd widths. So does mapping for the CPU. A copy has the layout of
 // its source, because that is what the GstVideoMeta of a copied buffer says; it is of this allocator, and can be
-// written. Process-wide; transfer none.
+// written, and is retired as its source. Process-wide; transfer none.
 GstAllocator *importAllocator();
 
+// On which streams a memory that has no users any more may still be read.
+enum class Readers {
+  OnTheStream, // the memory's own
+  Anywhere,    // others had its address, and went by no rule that would keep them to it
+};
+
 // What is to be done with a memory that nobody uses any more: `free` is to be called once, on any thread, when the
-// device is done with it.
-using Retire = std::function<void(std::function<void()> free)>;
+// device is done with it. GStreamer's elements let go of a frame as soon as they have enqueued what reads it. Who does
+// so on another stream than the memory's has to call gst_cuda_memory_sync() before, which takes the mark
+// GST_CUDA_MEMORY_TRANSFER_NEED_SYNC away: a memory that bears it in the end was read on its own stream. One that
+// never did tells nothing.
+using Retire = std::function<void(Readers readers, std::function<void()> free)>;
 
 // One memory over the whole import, read-only and not shared, so that whoever writes gets a copy. `info` has the true
 // offsets and strides of the planes from byte 0 of the memory. `released` is called once when the last user is gone, on
@@ -36,8 +45,16 @@ Result<GstMemory *> wrapImport(GstCudaContext *context, GstCudaStream *stream, c
                                std::shared_ptr<DeviceImport> import, std::function<void()> released,
                                Retire retire = {});
 
-// Device memory in the layout of `info`, whatever its format; writable.
-Result<GstMemory *> newCudaMemory(GstCudaContext *context, GstCudaStream *stream, const GstVideoInfo &info);
+// Device memory in the layout of `info`, whatever its format; writable. `retire` as above, for it and its copies.
+Result<GstMemory *> newCudaMemory(GstCudaContext *context, GstCudaStream *stream, const GstVideoInfo &info,
+                                  Retire retire = {});
+
+// Marks a memory whose content is there already as in need of synchronisation, so that it shows in the end whether it
+// was read on its own stream only. Before others have it.
+void watchReaders(GstMemory *memory);
+// Whether the device has still to do something on the memory's stream before another may read it: the mark, where it is
+// not there for watchReaders() only.
+bool isPending(GstMemory *memory);
 
 // A tensor that lies at `pointer`, of `bytes` bytes, for who reads it as GStreamer's CUDA memory; read-only. It is
 // there when `stream` has come as far as it is told now. `owner` is held until `retire` has freed the memory.

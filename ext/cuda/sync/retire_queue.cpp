@@ -44,8 +44,10 @@ void countCall(void *data) {
 class RetireQueue::Private {
 public:
   struct Entry {
-    Entry(CUstream on, std::function<void()> then) : stream(on), release(std::move(then)), since(Clock::now()) {}
+    Entry(CUstream on, bool all, std::function<void()> then)
+        : stream(on), behind_all(all), release(std::move(then)), since(Clock::now()) {}
     CUstream stream;
+    bool behind_all; // streams that order themselves with the default one
     std::function<void()> release;
     Clock::time_point since;
     Event event;       // after the work; none: the device refused
@@ -57,7 +59,7 @@ public:
       : context_(std::move(context)), notify_(std::move(notify)), longest_(longest) {}
   ~Private();
   Status start();
-  void retire(CUstream stream, std::function<void()> release);
+  void retire(CUstream stream, bool behind_all, std::function<void()> release);
   bool drain(std::chrono::milliseconds timeout);
   size_t pending() const {
     const std::lock_guard lock(calls_->mutex);
@@ -135,8 +137,15 @@ Event RetireQueue::Private::spareEvent() {
 }
 
 bool RetireQueue::Private::record(Entry &entry) {
+  const Driver &driver = context_->driver;
   Event event = spareEvent();
-  if (!event || context_->driver.cuEventRecord(event.get(), entry.stream) != CUDA_SUCCESS) return false;
+  if (!event || driver.cuEventRecord(event.get(), entry.stream) != CUDA_SUCCESS) return false;
+  // A wait is work: the default stream comes to it when all those streams are as far as they are told now. The event's
+  // second record is behind the wait for its first.
+  if (entry.behind_all && waitPoint("retire-all") &&
+      (driver.cuStreamWaitEvent(CU_STREAM_LEGACY, event.get(), 0) != CUDA_SUCCESS ||
+       driver.cuEventRecord(event.get(), CU_STREAM_LEGACY) != CUDA_SUCCESS))
+    return false;
   entry.event = std::move(event);
   return true;
 }
@@ -150,9 +159,9 @@ void RetireQueue::Private::arm(Entry &entry) {
   if (driver.cuLaunchHostFunc(notify_.get(), countCall, calls_.get()) == CUDA_SUCCESS) entry.call = ++made_;
 }
 
-void RetireQueue::Private::retire(CUstream stream, std::function<void()> release) {
+void RetireQueue::Private::retire(CUstream stream, bool behind_all, std::function<void()> release) {
   std::list<Entry> one;
-  one.emplace_back(stream, std::move(release));
+  one.emplace_back(stream, behind_all, std::move(release));
   const std::lock_guard order(arming_);
   {
     ContextScope scope(*context_);
@@ -191,9 +200,13 @@ bool RetireQueue::Private::isOver(Entry &entry) {
   };
   if (entry.event) return ended(driver.cuEventQuery, entry.event.get());
   // there was no event to be had: all that is on the stream by now is more than needed, and one will do, later
-  const CUresult state = driver.cuStreamQuery(entry.stream);
+  const auto query = [&] {
+    const CUresult own = driver.cuStreamQuery(entry.stream);
+    return own == CUDA_SUCCESS && entry.behind_all ? driver.cuStreamQuery(CU_STREAM_LEGACY) : own;
+  };
+  const CUresult state = query();
   if (state == CUDA_SUCCESS) return true;
-  if (state != CUDA_ERROR_NOT_READY && driver.cuStreamQuery(entry.stream) == state) return true;
+  if (state != CUDA_ERROR_NOT_READY && query() == state) return true;
   record(entry);
   return !entry.event && Clock::now() - entry.since > longest_;
 }
@@ -268,7 +281,12 @@ Result<std::unique_ptr<RetireQueue>> RetireQueue::create(ContextPtr context, std
   return std::unique_ptr<RetireQueue>(new RetireQueue(std::move(p)));
 }
 
-void RetireQueue::retire(CUstream stream, std::function<void()> release) { p_->retire(stream, std::move(release)); }
+void RetireQueue::retire(CUstream stream, std::function<void()> release) {
+  p_->retire(stream, false, std::move(release));
+}
+void RetireQueue::retireBehindAll(CUstream stream, std::function<void()> release) {
+  p_->retire(stream, true, std::move(release));
+}
 bool RetireQueue::drain(std::chrono::milliseconds timeout) { return p_->drain(timeout); }
 size_t RetireQueue::pending() const { return p_->pending(); }
 

@@ -31,6 +31,12 @@ public:
   // them.
   void retire(CUstream stream, std::function<void()> release);
 
+  // The same, once everything is done too that is now on the context's other streams, but for those that do not order
+  // themselves with the default stream: for what others have read on a stream that they did not tell. All of
+  // libgstcuda's streams order themselves so. It is work on the default stream: what comes to these streams later waits
+  // for it, and it for what they wait for now, which may be fences; so it is not for each frame of every pipeline.
+  void retireBehindAll(CUstream stream, std::function<void()> release);
+
   // False: something was still pending when the time was over. Not from a release.
   bool drain(std::chrono::milliseconds timeout);
   size_t pending() const; // releases that have not returned

@@ -76,7 +76,8 @@ private:
 // What is enqueued on the stream from now on waits for release(). The frames' context has to live longer.
 class StreamBlock {
 public:
-  explicit StreamBlock(const DeviceFrames &frames) : context_(frames.context()), stream_(frames.stream()) {
+  explicit StreamBlock(const DeviceFrames &frames) : StreamBlock(frames.context(), frames.stream()) {}
+  StreamBlock(GstCudaContext *context, CUstream stream) : context_(context), stream_(stream) {
     gst_cuda_context_push(context_);
     CUdeviceptr address = 0;
     EXPECT_EQ(driver<decltype(cuMemHostAlloc)>("cuMemHostAlloc")(&word_, sizeof(uint32_t), CU_MEMHOSTALLOC_DEVICEMAP),

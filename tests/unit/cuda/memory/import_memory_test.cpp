@@ -4,11 +4,14 @@
 #include "ext/cuda/memory/import_memory.h"
 
 #include <cstring>
+#include <functional>
+#include <optional>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "ext/cuda/memory/device_map.h"
 #include "tests/support/softcuda_control.h"
 #include "tests/support/video_layouts.h"
 
@@ -220,7 +223,8 @@ TEST_F(ImportMemory, IsReleasedWhenTheDeviceIsDone) {
   int released = 0;
   std::vector<std::function<void()>> later;
   GstMemory *memory = wrap(
-      info, Picture(info), [&] { ++released; }, [&](std::function<void()> free) { later.push_back(std::move(free)); });
+      info, Picture(info), [&] { ++released; },
+      [&](Readers, std::function<void()> free) { later.push_back(std::move(free)); });
   const std::weak_ptr<DeviceImport> import = importOf(memory);
   gst_memory_unref(memory);
   ASSERT_EQ(later.size(), 1u);
@@ -232,8 +236,86 @@ TEST_F(ImportMemory, IsReleasedWhenTheDeviceIsDone) {
   EXPECT_TRUE(import.expired());
 
   released = 0; // where there is nothing to wait for it may be freed at once
-  gst_memory_unref(wrap(info, Picture(info), [&] { ++released; }, [](std::function<void()> free) { free(); }));
+  gst_memory_unref(wrap(info, Picture(info), [&] { ++released; }, [](Readers, std::function<void()> free) { free(); }));
   EXPECT_EQ(released, 1);
+}
+
+// On which streams it may still be read when the last user has let go: what others do with the mark tells.
+TEST_F(ImportMemory, KnowsWhereItMayStillBeRead) {
+  const Layout small = {"small", GST_VIDEO_FORMAT_NV12, 64, 48};
+  const GstVideoInfo info = infoOf(small);
+  struct Case {
+    const char *what;
+    bool watched;
+    std::function<void(GstMemory *)> use;
+    Readers readers;
+  };
+  const auto on_device = [](GstMemory *memory) {
+    GstMapInfo map;
+    ASSERT_TRUE(gst_memory_map(memory, &map, kCudaRead));
+    gst_memory_unmap(memory, &map);
+  };
+  const auto on_another_stream = [&](GstMemory *memory) {
+    gst_cuda_memory_sync(GST_CUDA_MEMORY_CAST(memory));
+    on_device(memory);
+  };
+  const auto on_cpu = [](GstMemory *memory) {
+    GstMapInfo map;
+    ASSERT_TRUE(gst_memory_map(memory, &map, GST_MAP_READ));
+    gst_memory_unmap(memory, &map);
+  };
+  const auto by_us = [](GstMemory *memory) { EXPECT_TRUE(DeviceMap(memory)); };
+  const Case cases[] = {
+      {"nobody", false, [](GstMemory *) {}, Readers::OnTheStream},
+      {"nobody, watched", true, [](GstMemory *) {}, Readers::OnTheStream},
+      {"the CPU", false, on_cpu, Readers::OnTheStream},
+      {"the CPU, watched", true, on_cpu, Readers::OnTheStream},
+      {"who holds it", false, by_us, Readers::OnTheStream},
+      {"who holds it, watched", true, by_us, Readers::OnTheStream},
+      {"somebody", false, on_device, Readers::Anywhere},
+      {"somebody on the stream", true, on_device, Readers::OnTheStream},
+      {"somebody on another stream", true, on_another_stream, Readers::Anywhere},
+  };
+  for (const Case &one : cases) {
+    SCOPED_TRACE(one.what);
+    std::optional<Readers> readers;
+    GstMemory *memory = wrap(info, Picture(info), {}, [&](Readers where, const std::function<void()> &free) {
+      readers = where;
+      free();
+    });
+    EXPECT_FALSE(isPending(memory));
+    if (one.watched) watchReaders(memory);
+    EXPECT_FALSE(isPending(memory)) << "its content is there";
+    one.use(memory);
+    gst_memory_unref(memory);
+    ASSERT_TRUE(readers.has_value());
+    EXPECT_EQ(*readers, one.readers);
+  }
+}
+
+TEST_F(ImportMemory, CopiesAreRetiredAsTheirSource) {
+  const Layout small = {"small", GST_VIDEO_FORMAT_NV12, 64, 48};
+  const GstVideoInfo info = infoOf(small);
+  int retired = 0;
+  GstMemory *memory = wrap(info, Picture(info), {}, [&](Readers, const std::function<void()> &free) {
+    ++retired;
+    free();
+  });
+  GstMemory *copy = gst_memory_copy(memory, 0, -1);
+  gst_memory_unref(memory);
+  EXPECT_EQ(retired, 1);
+  gst_memory_unref(copy);
+  EXPECT_EQ(retired, 2);
+}
+
+TEST_F(ImportMemory, IsPendingWhereTheDeviceStillWrites) {
+  const Layout small = {"small", GST_VIDEO_FORMAT_NV12, 64, 48};
+  const GstVideoInfo info = infoOf(small);
+  GstMemory *memory = wrap(info, Picture(info));
+  GST_MINI_OBJECT_FLAG_SET(memory, GST_CUDA_MEMORY_TRANSFER_NEED_SYNC);
+  watchReaders(memory); // adds nothing
+  EXPECT_TRUE(isPending(memory));
+  gst_memory_unref(memory);
 }
 
 TEST_F(ImportMemory, IsReleasedWithNoContextCurrent) {
