@@ -36,6 +36,10 @@ auto *failSwitch() { return softcuda<void(const char *name, unsigned nth, int er
 class Kernels : public testing::Test {
 protected:
   void SetUp() override {
+    const auto driver = Driver::get();
+    if (!driver) GTEST_SKIP() << "no CUDA driver, and no stand-in for it: " << driver.error().message();
+    int devices = 0;
+    if ((*driver)->cuDeviceGetCount(&devices) != CUDA_SUCCESS || devices == 0) GTEST_SKIP() << "no CUDA device";
     auto context = CudaContext::create(0);
     ASSERT_TRUE(context.ok()) << context.error().message();
     context_ = context.take();
