@@ -173,9 +173,12 @@ Result<GstBuffer *> ExportSession::exportFrame(GstBuffer *frame, const GstVideoI
     if (!reports_[route].reason.empty())
       refused += std::string("; ") + kExportRoutes[route] + ": " + reports_[route].reason;
   }
-  return Error{"the frame cannot leave the CUDA device as a dma-buf" + refused, EOPNOTSUPP,
-               wishes_.allow_copy ? "cudadownload copies it to system memory"
-                                  : "allow-copy=true lets the device copy it into one"};
+  const char *remedy = "cudadownload copies it to system memory";
+  if (wishes_.route != "auto")
+    remedy = "route=auto lets others be tried";
+  else if (!wishes_.allow_copy)
+    remedy = "allow-copy=true lets the device copy it into one";
+  return Error{"the frame cannot leave the CUDA device as a dma-buf" + refused, 0, remedy}; // each reason has its errno
 }
 
 // --- original

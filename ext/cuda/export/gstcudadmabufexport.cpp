@@ -21,6 +21,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gst/base/gstbasetransform.h>
@@ -66,6 +67,7 @@ struct Exporter {
   std::shared_ptr<ExportSession::Counters> counters = std::make_shared<ExportSession::Counters>();
   std::atomic<guint64> frames{0}, waits{0};
   std::atomic<bool> stopping{false}, flushing{false};
+  bool late_warned = false; // streaming thread, as start
 };
 
 enum { PROP_0, PROP_ROUTE, PROP_ALLOW_COPY, PROP_FENCE_TIMEOUT, PROP_CHOSEN_ROUTE, PROP_STATS };
@@ -116,7 +118,7 @@ static gboolean gst_cuda_dmabuf_export_start(GstBaseTransform *trans) {
   const std::lock_guard lock(m->mutex);
   m->counters = std::make_shared<ExportSession::Counters>();
   m->frames = m->waits = 0;
-  m->stopping = m->flushing = false;
+  m->stopping = m->flushing = m->late_warned = false;
   m->chosen.clear();
   m->reports.clear();
   return TRUE;
@@ -300,7 +302,10 @@ static GstFlowReturn wait_for_device(GstCudaDmabufExport *self, GstBuffer *out) 
   if (done) return GST_FLOW_OK;
   if (interrupted()) return GST_FLOW_FLUSHING;
   const std::string text = done.error().message();
-  GST_ELEMENT_WARNING(self, RESOURCE, READ, ("%s", text.c_str()), ("the frame is dropped"));
+  GST_DEBUG_OBJECT(self, "%s", text.c_str());
+  if (!std::exchange(m->late_warned, true)) // once a run: a device that hangs does so for frame after frame
+    GST_ELEMENT_WARNING(self, RESOURCE, READ, ("%s", text.c_str()),
+                        ("the frame is dropped, as all are that come late"));
   return GST_BASE_TRANSFORM_FLOW_DROPPED;
 }
 

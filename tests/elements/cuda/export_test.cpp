@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <tuple>
+#include <vector>
 
 #include "tests/support/quickest.h"
 
@@ -130,6 +131,54 @@ TEST_F(CudaExport, ADeviceThatCannotExportSaysSoAndWhatToDo) {
   EXPECT_NE(error.find("address-range: the device cannot make dma-bufs"), std::string::npos) << error;
   EXPECT_NE(error.find("original: the frame did not come from dmabufcudaimport"), std::string::npos) << error;
   EXPECT_NE(error.find("allow-copy=true"), std::string::npos) << error;
+  EXPECT_EQ(error.find("Operation not supported"), std::string::npos) << "the last reason's own end: " << error;
+}
+
+TEST_F(CudaExport, ARouteThatWasNamedIsWhatToChange) {
+  for (const char *properties : {"route=original", "route=original allow-copy=true"}) {
+    start(deviceSource(properties));
+    push(systemFrame(Picture(plainInfo(kFrame)), 0));
+    const std::string error = pipeline->waitEnd();
+    EXPECT_NE(error.find("original: the frame did not come from dmabufcudaimport"), std::string::npos) << error;
+    EXPECT_NE(error.find("route=auto"), std::string::npos) << error;
+    EXPECT_EQ(error.find("allow-copy"), std::string::npos) << "it changes nothing: " << error;
+    pipeline.reset();
+  }
+}
+
+// A device that hangs does so for frame after frame.
+TEST_F(CudaExport, OneWarningTellsOfFramesThatAreLate) {
+  const DeviceFrames device;
+  start(framesSource("fence-timeout=20"));
+  const GstVideoInfo info = plainInfo(kFrame);
+  GstBuffer *first = device.frame(info, Picture(info, 0));
+  GstMemory *memory = gst_memory_ref(gst_buffer_peek_memory(first, 0));
+  push(first);
+  GstSample *ready = pipeline->pull();
+  gst_clear_sample(&ready);
+  std::vector<GstBuffer *> late;
+  {
+    const StreamBlock writer(device);
+    GST_MINI_OBJECT_FLAG_SET(memory, GST_CUDA_MEMORY_TRANSFER_NEED_SYNC);
+    for (guint64 i = 1; i < 4; ++i) {
+      late.push_back(DeviceFrames::frameIn(memory, i));
+      push(gst_buffer_ref(late.back()));
+    }
+    end();
+    pipeline->drain();
+    GstBus *bus = gst_element_get_bus(pipeline->get());
+    int warnings = 0;
+    while (GstMessage *found = gst_bus_pop_filtered(bus, GST_MESSAGE_WARNING)) {
+      ++warnings;
+      gst_message_unref(found);
+    }
+    gst_object_unref(bus);
+    EXPECT_EQ(warnings, 1);
+    EXPECT_EQ(pipeline->stat("waits"), 3u);
+  }
+  pipeline.reset();
+  gst_memory_unref(memory);
+  for (GstBuffer *buffer : late) gst_buffer_unref(buffer);
 }
 
 TEST_F(CudaExport, WhereCopiesAreAllowedTheDeviceCopies) {
