@@ -334,6 +334,16 @@ static gboolean gst_dmabuf_cuda_import_sink_event(GstBaseTransform *trans, GstEv
   Importer *m = SELF(trans)->importer;
   if (GST_EVENT_TYPE(event) == GST_EVENT_FLUSH_START) set_interrupted(m, &m->flushing, true);
   if (GST_EVENT_TYPE(event) == GST_EVENT_FLUSH_STOP) set_interrupted(m, &m->flushing, false);
+  if (GST_EVENT_TYPE(event) == GST_EVENT_CAPS) {
+    GstCaps *caps = nullptr;
+    gst_event_parse_caps(event, &caps);
+    if (const auto format = haveImportableFormat(caps); !format) {
+      const std::string text = format.error().message();
+      GST_ELEMENT_ERROR(trans, STREAM, FORMAT, ("%s", text.c_str()), ("%" GST_PTR_FORMAT, caps));
+      gst_event_unref(event);
+      return FALSE;
+    }
+  }
   return GST_BASE_TRANSFORM_CLASS(parent_class)->sink_event(trans, event);
 }
 
@@ -367,6 +377,18 @@ static GstCaps *gst_dmabuf_cuda_import_transform_caps(GstBaseTransform *, GstPad
     result = filtered;
   }
   return result;
+}
+
+// Caps with a format that nobody knows are taken as an event, which is refused with an error that names it; refused
+// here they would end in one that does not.
+static gboolean gst_dmabuf_cuda_import_accept_caps(GstBaseTransform *trans, GstPadDirection direction, GstCaps *caps) {
+  if (direction == GST_PAD_SINK && gst_caps_is_fixed(caps) && !haveImportableFormat(caps)) {
+    GstCaps *known = gst_pad_get_pad_template_caps(GST_BASE_TRANSFORM_SINK_PAD(trans));
+    const gboolean memory = gst_caps_can_intersect(known, caps);
+    gst_caps_unref(known);
+    return memory;
+  }
+  return GST_BASE_TRANSFORM_CLASS(parent_class)->accept_caps(trans, direction, caps);
 }
 
 static gboolean gst_dmabuf_cuda_import_set_caps(GstBaseTransform *trans, GstCaps *in_caps, GstCaps *out_caps) {
@@ -716,6 +738,7 @@ static void gst_dmabuf_cuda_import_class_init(GstDmabufCudaImportClass *klass) {
   trans_class->query = gst_dmabuf_cuda_import_query;
   trans_class->transform_caps = gst_dmabuf_cuda_import_transform_caps;
   trans_class->sink_event = gst_dmabuf_cuda_import_sink_event;
+  trans_class->accept_caps = gst_dmabuf_cuda_import_accept_caps;
   trans_class->set_caps = gst_dmabuf_cuda_import_set_caps;
   trans_class->decide_allocation = gst_dmabuf_cuda_import_decide_allocation;
   trans_class->propose_allocation = gst_dmabuf_cuda_import_propose_allocation;

@@ -2,11 +2,13 @@
 #include "ext/cuda/import/import_caps.h"
 
 #include <initializer_list>
+#include <string>
 
 #include <gst/allocators/allocators.h>
 #include <gst/cuda/gstcuda.h>
 
 #include "gst/zerocopy/caps_formats.h"
+#include "gst/zerocopy/frame_layout.h"
 
 namespace gstzc::cuda {
 namespace {
@@ -70,6 +72,21 @@ GstCaps *importableCaps(const GstCaps *caps, const GstCaps *filter) {
     appendDistinct(result, tiled, dmabufFeatures());
   }
   return result;
+}
+
+Status haveImportableFormat(const GstCaps *caps) {
+  const auto frame = parseFrameCaps(caps);
+  if (!frame) return frame.error();
+  GstCaps *imported = importedCaps(caps);
+  const bool none = gst_caps_is_empty(imported);
+  gst_caps_unref(imported);
+  if (!none) return Nothing{};
+  const GstStructure *structure = gst_caps_get_structure(caps, 0);
+  const char *format = gst_structure_get_string(structure, "drm-format");
+  if (format == nullptr) format = gst_structure_get_string(structure, "format");
+  return Error{std::string("frames in the format ") + (format != nullptr ? format : "of these caps") +
+                   ", for which GStreamer has no name on a CUDA device",
+               0, "Let the producer make another one, NV12 for example"};
 }
 
 GstCaps *importSinkCaps() {

@@ -4,6 +4,8 @@
 
 #include <gst/gst.h>
 
+#include "gst/zerocopy/core/result.h"
+
 namespace gstzc::cuda {
 
 // What can leave when `caps` come in: DMA_DRM of any modifier, memory:DMABuf and system memory with a plain format,
@@ -18,6 +20,9 @@ GstCaps *importableCaps(const GstCaps *caps, const GstCaps *filter);
 
 // What cudadmabufexport takes to make `caps`, linear ones only. Transfer full.
 GstCaps *exportedFrom(const GstCaps *caps);
+
+// Whether fixed caps name a format that GStreamer has a name for on the device; an error says which they name.
+Status haveImportableFormat(const GstCaps *caps);
 
 GstCaps *importSinkCaps(); // pad templates, transfer full
 GstCaps *importSrcCaps();

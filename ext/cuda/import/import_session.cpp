@@ -89,6 +89,19 @@ Result<FenceResult> ImportSession::waitHere(FrameFences fences, const Request &r
   return waitForFences(std::move(fences), request.timeout, request.interrupted);
 }
 
+// Of a lost one all calls fail from then on.
+Status ImportSession::contextWorks() const {
+  const Driver &driver = context_->driver;
+  CUresult said = CUDA_SUCCESS;
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    const ContextScope scope(*context_);
+    said = scope.status() ? driver.cuStreamQuery(stream_) : CUDA_ERROR_INVALID_CONTEXT;
+    if (said == CUDA_SUCCESS || said == CUDA_ERROR_NOT_READY) return Nothing{};
+  }
+  return driver.check(said, "the context on CUDA device " + std::to_string(context_->device) +
+                                " does not work any more: something that ran there before has failed");
+}
+
 Result<ImportSession::Prepared> ImportSession::prepare(const Request &request, Late late) {
   Prepared prepared;
   auto fences = frameFences(request.frame, Access::Read);
@@ -106,7 +119,11 @@ Result<ImportSession::Prepared> ImportSession::prepare(const Request &request, L
     return undecided;
   };
   auto import = imports_->get(request.source, check);
-  if (!import) return import.error();
+  if (!import) {
+    // of a lost context no route can be had, and no other remedy helps
+    if (auto alive = contextWorks(); !alive) return alive.error();
+    return import.error();
+  }
   prepared.import = import.take();
   if (!fenced) return prepared;
 

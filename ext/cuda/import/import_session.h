@@ -86,6 +86,7 @@ public:
 private:
   ImportSession() = default;
   Result<GstZcDeviceEvent *> markBusy(GstMemory *memory, std::shared_ptr<std::atomic<int>> failure);
+  Status contextWorks() const;
   Retire retire() const;
   bool isOwn() const { return gst_stream_ == own_stream_; }
   void count(const Result<FenceResult> &end) const;

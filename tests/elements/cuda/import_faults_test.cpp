@@ -90,7 +90,9 @@ TEST_F(ImportFaults, ALostContextIsAnErrorAndTheNextStartWorks) {
   warmUp();
   SoftCuda::get().loseDevice(0, kIllegalAddress);
   push(frames.buffer(kTelling, Picture(infoOf(kTelling), 2)));
-  EXPECT_NE(message(GST_MESSAGE_ERROR, 20 * GST_SECOND), "");
+  const std::string error = message(GST_MESSAGE_ERROR, 20 * GST_SECOND);
+  EXPECT_EQ(error.find("the context on CUDA device 0 does not work any more"), 0u) << error;
+  EXPECT_EQ(error.find("allow-copy"), std::string::npos) << "it would not help: " << error;
   EXPECT_NE(message(GST_MESSAGE_ERROR, 20 * GST_SECOND), "") << "the source's";
   pipeline->setState(GST_STATE_READY);
   SoftCuda::get().reset(); // the device is there again; the old context is not

@@ -226,6 +226,15 @@ TEST_F(ImportStates, CountWhatTheStagedCopyCopies) {
   EXPECT_GE(pipeline->stat("bytes-copied"), 3u * 1920 * 1080 * 3 / 2);
 }
 
+TEST_F(ImportStates, NameAFormatThatNobodyKnows) {
+  start(
+      "appsrc name=src format=time caps=\"video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=XXXX,width=64,height=48,"
+      "framerate=25/1\" ! dmabufcudaimport name=up ! fakesink");
+  push(frames.buffer(kSmall, Picture(infoOf(kSmall))));
+  const std::string error = pipeline->waitEnd();
+  EXPECT_NE(error.find("format XXXX"), std::string::npos) << error;
+}
+
 TEST_F(ImportStates, AnswerAllocationQueries) {
   start(sourceLine(kSmall) + " ! appsink name=sink sync=false");
   showsRight(kSmall, 0);
