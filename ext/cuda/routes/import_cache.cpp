@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 namespace gstzc::cuda {
 
@@ -29,16 +30,27 @@ ImportKey CachedImports::keyOf(const ImportSource &source) const {
   return key;
 }
 
+bool CachedImports::isSure(Known &known, const ImportSource &source) const {
+  return choice_.trusts(known.route) || !canTell(source) || !std::has_single_bit(++known.unsure);
+}
+
 Result<std::shared_ptr<DeviceImport>> CachedImports::get(const ImportSource &source, const RouteChoice::Check &check) {
   const ImportKey key = keyOf(source);
+  const auto keep = [&](std::shared_ptr<DeviceImport> import) {
+    return cache_.insert(key, std::make_shared<Known>(Known{std::move(import), choice_.chosen()}))->import;
+  };
   if (auto known = cache_.find<Known>(key)) {
-    const bool sure = choice_.trusts(known->route) || !canTell(source) || !std::has_single_bit(++unsure_);
-    if (sure || choice_.stillRight(known->route, source, *known->import, check)) return known->import;
+    if (known->route->copies() && std::has_single_bit(++known->copied))
+      if (auto better = choice_.importBetter(known->route, source, check)) {
+        cache_.forget(importer_, source.id);
+        return keep(std::move(better));
+      }
+    if (isSure(*known, source) || choice_.stillRight(known->route, source, *known->import, check)) return known->import;
     cache_.forget(importer_); // the frames that these showed before were right, as far as anybody could tell
   }
   auto import = choice_.import(source, check);
   if (!import) return import;
-  return cache_.insert(key, std::make_shared<Known>(Known{import.take(), choice_.chosen()}))->import;
+  return keep(import.take());
 }
 
 void CachedImports::forget() { cache_.forget(importer_); }

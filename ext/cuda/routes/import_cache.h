@@ -26,8 +26,9 @@ public:
 
   // The buffer's import: the same object as last time, if it is known with this layout. `source.id` says which buffer
   // it is; the descriptor is looked at only to import. While the route's content is not trusted, known imports are
-  // checked too, ever more rarely (the 1st, 2nd, 4th, 8th… of those whose content might tell); if one is wrong, all go
-  // and another route is chosen. Error: RouteChoice::import()'s.
+  // checked too, each ever more rarely (at its 1st, 2nd, 4th, 8th… use that might tell); if one is wrong, all go and
+  // another route is chosen. An import by a route that copies is tried again by better ones as rarely. Error:
+  // RouteChoice::import()'s.
   Result<std::shared_ptr<DeviceImport>> get(const ImportSource &source, const RouteChoice::Check &check);
 
   // All of them: the context is lost, or frames of other caps follow. What routes and trust are known stays.
@@ -41,13 +42,15 @@ private:
   struct Known {
     std::shared_ptr<DeviceImport> import;
     const ImportRoute *route = nullptr;
+    uint64_t unsure = 0; // hits while the route is not trusted and the content might tell
+    uint64_t copied = 0; // hits while the route copies
   };
+  bool isSure(Known &known, const ImportSource &source) const;
   ImportKey keyOf(const ImportSource &source) const;
 
   ImportCache &cache_;
   const ImporterId importer_;
   RouteChoice choice_;
-  uint64_t unsure_ = 0; // hits of imports whose route is not trusted and whose content might tell
 };
 
 } // namespace gstzc::cuda

@@ -128,6 +128,18 @@ Result<std::shared_ptr<DeviceImport>> RouteChoice::import(const ImportSource &so
   return nothingLeft(source);
 }
 
+std::shared_ptr<DeviceImport> RouteChoice::importBetter(const ImportRoute *than, const ImportSource &source,
+                                                        const Check &check) {
+  if (!than->copies()) return nullptr;
+  for (size_t i = 0; i < routes_.size() && routes_[i].get() != than; ++i) {
+    if (isOut(i) || routes_[i]->copies()) continue;
+    const RouteReport before = reports_[i];
+    if (auto import = tryRoute(i, source, check)) return import;
+    if (reports_[i].stage == RouteStage::RefusedBuffer) reports_[i] = before; // other buffers may go by it
+  }
+  return nullptr;
+}
+
 bool RouteChoice::stillRight(const ImportRoute *route, const ImportSource &source, DeviceImport &import,
                              const Check &check) {
   for (size_t i = 0; i < routes_.size(); ++i) {

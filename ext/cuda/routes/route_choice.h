@@ -42,6 +42,10 @@ public:
   // unavailable, is never tried again. Error: no route is left; it lists them all with their reasons.
   Result<std::shared_ptr<DeviceImport>> import(const ImportSource &source, const Check &check);
 
+  // For a buffer that goes by `than`, which copies: by a route before it that does not, if one takes the buffer now.
+  // What refused it may have passed. Null: none does.
+  std::shared_ptr<DeviceImport> importBetter(const ImportRoute *than, const ImportSource &source, const Check &check);
+
   // Asks again about an import that `route` made while it was not trusted. False: it is wrong, and so is whatever the
   // route made; it is not tried again. Without an answer (an error) it stays as it was.
   bool stillRight(const ImportRoute *route, const ImportSource &source, DeviceImport &import, const Check &check);

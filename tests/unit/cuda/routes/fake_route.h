@@ -38,7 +38,7 @@ struct FakeBehaviour {
   ContentVerdict after_retreat = ContentVerdict::Different; // its other way, if that is better
   bool unreadable = false;                                  // the device fails in check()
   uint32_t pitch = 0;                                       // as the device sees the planes; 0: as they are
-  int asked = 0, imports = 0, checks = 0;                   // so far
+  int asked = 0, tried = 0, imports = 0, checks = 0;        // so far
 };
 
 class FakeRoute : public ImportRoute {
@@ -53,6 +53,7 @@ public:
     return Error{b_.name + " is missing", 0, "Install it"};
   }
   Result<std::shared_ptr<DeviceImport>> import(const ImportSource &source) override {
+    ++b_.tried;
     if (b_.refuses) return Error{b_.name + " refuses", 22, ""};
     ++b_.imports;
     std::shared_ptr<CpuMapping> mapping;

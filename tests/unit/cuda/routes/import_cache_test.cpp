@@ -219,12 +219,62 @@ TEST_F(CachedImportsTest, KnownImportsAreCheckedUntilTheyTell) {
   for (size_t i = 0; i < 4; ++i) get(pool[i]);
   EXPECT_EQ(a.checks, 4);
   for (size_t i = 0; i < 1000; ++i) get(pool[i]);
-  EXPECT_EQ(a.checks, 4 + 10) << "of 1000: the 1st, 2nd, 4th, … 512th";
+  EXPECT_EQ(a.checks, 4 + 4 * 8) << "of 250 of each: the 1st, 2nd, 4th, … 128th";
   a.content = ContentVerdict::Same;
   for (size_t i = 0; i < 3000; ++i) get(pool[i]);
-  EXPECT_EQ(a.checks, 4 + 10 + 1);
+  EXPECT_EQ(a.checks, 4 + 4 * 8 + 1);
   EXPECT_TRUE(imports->choice().trusted());
   EXPECT_EQ(imports->counters().imports, 4u);
+}
+
+// Whichever buffer comes to be looked at tells something: none is left out because others are looked at.
+TEST_F(CachedImportsTest, EachKnownImportIsCheckedAtItsOwnUses) {
+  fakes["a"].content = ContentVerdict::Undecided;
+  Pool pool(cache, 8, hd);
+  for (size_t i = 0; i < 8; ++i) get(pool[i]);
+  EXPECT_EQ(fakes["a"].checks, 8);
+  std::vector<int> in_round;
+  for (int round = 1; round <= 8; ++round) {
+    const int before = fakes["a"].checks;
+    for (size_t i = 0; i < 8; ++i) get(pool[i]);
+    in_round.push_back(fakes["a"].checks - before);
+  }
+  EXPECT_EQ(in_round, (std::vector<int>{8, 8, 0, 8, 0, 0, 0, 8}));
+}
+
+// A failure that passes makes no buffer copy for good.
+TEST_F(CachedImportsTest, WhatIsCopiedIsTriedAgainByABetterRoute) {
+  fakes["b"].copies = true;
+  for (const bool first : {false, true}) {
+    SCOPED_TRACE(first ? "the first buffer is refused" : "one of several is refused");
+    make();
+    fakes["a"].imports = fakes["b"].imports = 0;
+    Pool pool(cache, 3, hd);
+    if (!first) {
+      EXPECT_EQ(fake(get(pool[0])).route, "a");
+    }
+    fakes["a"].refuses = true;
+    EXPECT_EQ(fake(get(pool[1])).route, "b");
+    EXPECT_EQ(fake(get(pool[1])).route, "b") << "it still refuses";
+    EXPECT_EQ(imports->choice().reports()[0].stage, RouteStage::RefusedBuffer);
+    fakes["a"].refuses = false;
+    const auto now = get(pool[1]);
+    EXPECT_EQ(fake(now).route, "a");
+    EXPECT_STREQ(imports->choice().chosen()->name(), "a");
+    EXPECT_EQ(get(pool[1]), now) << "and is known as that";
+    EXPECT_EQ(fake(get(pool[2])).route, "a");
+    EXPECT_EQ(fakes["b"].imports, 1);
+  }
+}
+
+TEST_F(CachedImportsTest, WhatIsRefusedForGoodIsTriedAgainEverMoreRarely) {
+  fakes["b"].copies = true;
+  fakes["a"].refuses = true;
+  Pool pool(cache, 1, hd);
+  const auto copied = get(pool[0]);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(get(pool[0]), copied);
+  EXPECT_EQ(fakes["b"].imports, 1);
+  EXPECT_EQ(fakes["a"].tried, 1 + 7); // at 1, 2, 4, 8, 16, 32, 64
 }
 
 TEST_F(CachedImportsTest, FramesThatCannotTellAreNotCheckedAgain) {
