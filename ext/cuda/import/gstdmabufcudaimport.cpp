@@ -80,6 +80,7 @@ struct Importer {
 
   FrameCaps in; // streaming thread
   GstVideoInfo out = {};
+  bool device_warned = false; // this run, that another device is meant
 
   std::mutex mutex; // of the pointer, and what follows: properties, events and state changes look at them
   std::unique_ptr<ImportSession> session;
@@ -248,7 +249,8 @@ static gboolean ensure_context(GstDmabufCudaImport *self, gint device) {
                       ("GST_DEBUG=cudacontext:2 has the driver's reason"));
     return FALSE;
   }
-  if (m->other_device >= 0)
+  m->device_warned = m->other_device >= 0;
+  if (m->device_warned)
     GST_ELEMENT_WARNING(self, RESOURCE, SETTINGS,
                         ("The pipeline's CUDA context is on device %d, and cuda-device-id=%d: frames will be copied "
                          "between the devices, or refused",
@@ -405,13 +407,30 @@ static gboolean gst_dmabuf_cuda_import_set_caps(GstBaseTransform *trans, GstCaps
   return TRUE;
 }
 
+// The pool that downstream offers tells its device. Who offers none cannot be asked.
+static void check_device(GstDmabufCudaImport *self, GstBufferPool *pool) {
+  Importer *m = self->importer;
+  if (!GST_IS_CUDA_BUFFER_POOL(pool) || m->context == nullptr || m->device_warned) return;
+  guint here = 0, there = 0;
+  g_object_get(m->context, "cuda-device-id", &here, nullptr);
+  g_object_get(GST_CUDA_BUFFER_POOL(pool)->context, "cuda-device-id", &there, nullptr);
+  if (here == there) return;
+  m->device_warned = true;
+  GST_ELEMENT_WARNING(self, RESOURCE, SETTINGS,
+                      ("Frames are memory of CUDA device %u, and who comes behind works on device %u: they will be "
+                       "copied between the devices, or refused",
+                       here, there),
+                      ("Set the same cuda-device-id on all CUDA elements, or none"));
+}
+
 // The stream of the pool that downstream offers: GStreamer's elements say so on which one they read.
-static GstCudaStream *stream_of_pool(GstQuery *query) {
+static GstCudaStream *stream_of_pool(GstDmabufCudaImport *self, GstQuery *query) {
   GstCudaStream *stream = nullptr;
   for (guint i = 0; stream == nullptr && i < gst_query_get_n_allocation_pools(query); ++i) {
     GstBufferPool *pool = nullptr;
     gst_query_parse_nth_allocation_pool(query, i, &pool, nullptr, nullptr, nullptr);
     if (pool == nullptr) continue;
+    check_device(self, pool);
     GstStructure *config = gst_buffer_pool_get_config(pool);
     stream = gst_buffer_pool_config_get_cuda_stream(config);
     gst_structure_free(config);
@@ -422,7 +441,7 @@ static GstCudaStream *stream_of_pool(GstQuery *query) {
 
 // Of downstream's pools only the stream is of use: each frame brings its memory.
 static gboolean gst_dmabuf_cuda_import_decide_allocation(GstBaseTransform *trans, GstQuery *query) {
-  GstCudaStream *stream = stream_of_pool(query);
+  GstCudaStream *stream = stream_of_pool(SELF(trans), query);
   GST_DEBUG_OBJECT(trans, "downstream reads on %s stream", stream != nullptr ? "its own" : "an unknown");
   if (ImportSession *session = SELF(trans)->importer->session.get()) session->readOn(stream);
   gst_clear_cuda_stream(&stream);

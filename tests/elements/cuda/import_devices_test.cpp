@@ -54,4 +54,31 @@ TEST_F(ImportDevices, AnotherThanThePipelinesIsUsedAndSaid) {
   EXPECT_NE(said.find("Set the same cuda-device-id"), std::string::npos) << said;
 }
 
+// Nobody has asked for the context that this element has: what downstream offers a pool of tells its device.
+TEST_F(ImportDevices, AnotherThanThatOfWhoComesBehindIsSaid) {
+  if (!has("cudadownload")) GTEST_SKIP() << "no element cudadownload: plugin nvcodec found no libnvcuvid";
+  for (const char *between : {"", "queue ! "}) {
+    GstCudaContext *context = gst_cuda_context_new(0);
+    start(sourceLine(kSmall) + " ! " + between + "cudadownload cuda-device-id=1 ! video/x-raw ! fakesink", context);
+    gst_object_unref(context);
+    for (unsigned i = 0; i < 3; ++i) push(frames.buffer(kSmall, Picture(infoOf(kSmall), i), i));
+    end();
+    const std::string said = message(GST_MESSAGE_WARNING, 20 * GST_SECOND);
+    EXPECT_NE(said.find("memory of CUDA device 0, and who comes behind works on device 1"), std::string::npos) << said;
+    EXPECT_NE(said.find("Set the same cuda-device-id"), std::string::npos) << said;
+    EXPECT_EQ(pipeline->waitEnd(), "");
+    EXPECT_EQ(message(GST_MESSAGE_WARNING), "") << "once";
+    pipeline.reset();
+  }
+}
+
+TEST_F(ImportDevices, TheSameAsThatOfWhoComesBehindIsNoMatter) {
+  if (!has("cudadownload")) GTEST_SKIP() << "no element cudadownload: plugin nvcodec found no libnvcuvid";
+  start(sourceLine(kSmall, "cuda-device-id=1") + " ! cudadownload cuda-device-id=1 ! video/x-raw ! fakesink");
+  push(frames.buffer(kSmall, Picture(infoOf(kSmall))));
+  end();
+  EXPECT_EQ(pipeline->waitEnd(), "");
+  EXPECT_EQ(message(GST_MESSAGE_WARNING), "");
+}
+
 } // namespace
