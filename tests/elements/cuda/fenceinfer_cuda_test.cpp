@@ -180,6 +180,28 @@ TEST_F(OnCuda, FramesOfStockElementsAreReadBehindTheirStream) {
   }
 }
 
+// Imported frames that a converter reads on its stream before they come here, or beside.
+TEST_F(OnCuda, FramesOfAConverterBehindTheImporterAreRight) {
+  GstElementFactory *factory = gst_element_factory_find("cudaconvertscale");
+  if (factory == nullptr) GTEST_SKIP() << "no cudaconvertscale";
+  gst_object_unref(factory);
+  const std::string moving = "videotestsrc num-buffers=10 horizontal-speed=37 ! video/x-raw,format=NV12,width=640,"
+                             "height=480,framerate=30/1 ! ";
+  const std::string convert = "cudaconvertscale ! video/x-raw(memory:CUDAMemory),format=RGBA,width=320,height=240 ! ";
+  const Tensors converted = run(moving + "cudaupload ! video/x-raw(memory:CUDAMemory) ! " + convert + infer());
+  const Tensors plain = run(moving + infer());
+  for (const unsigned microseconds : {0u, 2000u}) {
+    SCOPED_TRACE(microseconds);
+    if (auto *delay = softcuda<void(unsigned)>("softcuda_set_delay_us")) delay(microseconds);
+    EXPECT_EQ(largestDifference(run(moving + kImport + convert + infer()), converted), 0);
+    EXPECT_LE(largestDifference(run(moving + kImport + infer() + " ! " + convert + "identity"), plain), 1e-6f);
+    EXPECT_LE(largestDifference(run(moving + kImport + "tee name=t t. ! queue ! " + convert +
+                                    "fakesink sync=false t. ! queue ! " + infer()),
+                                plain),
+              1e-6f);
+  }
+}
+
 TEST_F(OnCuda, SlowDevicesChangeNothing) {
   auto *delay = softcuda<void(unsigned)>("softcuda_set_delay_us");
   if (delay == nullptr) GTEST_SKIP() << "the stand-in's";
