@@ -8,7 +8,10 @@
 
 #include <cuda.h>
 
+#include "gst/zerocopy/core/unique_fd.h"
+#include "gst/zerocopy/gstzcfencemeta.h"
 #include "tests/elements/cuda/device_frames.h"
+#include "tests/support/fence_events.h"
 
 using namespace gstzc;
 using namespace gstzc::test;
@@ -286,6 +289,27 @@ TEST_F(ReadersStream, ChangesWhereDownstreamDoes) {
   EXPECT_EQ(gst_cuda_memory_get_stream(memoryOf(second)), other_);
   EXPECT_FALSE(goesEarly(first, offered_)) << "it keeps its stream";
   gst_sample_unref(second);
+}
+
+// what downstream enqueues on its own stream runs after the frame's producer
+TEST_F(ReadersStream, WaitsForTheFramesFences) {
+  startOffering(offered_);
+  gst_sample_unref(pass());
+  EventSource producer;
+  GstBuffer *frame = frames.buffer(kTelling, Picture(infoOf(kTelling), 2), 2);
+  GstZcDeviceEvent *event = gst_zc_device_event_new_eventfd(UniqueFd::duplicate(producer.fd()).release(), nullptr);
+  gst_buffer_add_zc_event_meta(frame, event, 0);
+  gst_zc_device_event_unref(event);
+  push(frame);
+  GstSample *sample = pipeline->pull();
+  ASSERT_NE(sample, nullptr) << message(GST_MESSAGE_ERROR);
+  EXPECT_EQ(gst_cuda_memory_get_stream(memoryOf(sample)), offered_);
+  EXPECT_TRUE(GST_MEMORY_FLAG_IS_SET(memoryOf(sample), GST_CUDA_MEMORY_TRANSFER_NEED_SYNC));
+  EXPECT_FALSE(
+      gst_buffer_wait_zc_fences(gst_sample_get_buffer(sample), GST_ZC_FENCE_ACCESS_READ, 20 * GST_MSECOND, nullptr));
+  producer.signal();
+  EXPECT_TRUE(gst_buffer_wait_zc_fences(gst_sample_get_buffer(sample), GST_ZC_FENCE_ACCESS_READ, kDeadline, nullptr));
+  gst_sample_unref(sample);
 }
 
 // The element is gone, what it gave out is not: it is good until the device is done
