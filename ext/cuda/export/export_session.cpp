@@ -262,7 +262,7 @@ bool ExportSession::isPending(GstBuffer *frame, GstMemory *memory) const {
     pollfd request = {fd.get(), POLLIN, 0};
     if (fd.isValid() && poll(&request, 1, 0) == 0) return true;
   }
-  if (!cuda::isPending(memory)) return false;
+  if (!needsSync(memory)) return false;
   const ContextScope scope(*context_);
   return scope.status() && context_->driver.cuStreamQuery(streamOf(memory)) == CUDA_ERROR_NOT_READY;
 }
@@ -336,7 +336,7 @@ Result<GstBuffer *> ExportSession::addressRange(GstBuffer *frame, GstMemory *mem
 // What the device has still to do in the frame.
 Status ExportSession::tellWhenReady(GstBuffer *buffer, GstBuffer *frame, GstMemory *memory) {
   if (auto passed = passFences(buffer, frame); !passed) return passed;
-  if (!cuda::isPending(memory)) return Nothing{};
+  if (!needsSync(memory)) return Nothing{};
   if (!waitPoint("export-event")) return Nothing{};
   auto event = events_->record(streamOf(memory), nullptr);
   if (!event) return event.error();

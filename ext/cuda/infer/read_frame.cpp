@@ -107,7 +107,7 @@ Status waitForWriters(const CudaContext &context, CUstream stream, CUevent order
   if (fenced) return Nothing{};
   for (guint i = 0; i < gst_buffer_n_memory(frame); ++i) {
     GstMemory *memory = gst_buffer_peek_memory(frame, i);
-    if (!gst_is_cuda_memory(memory) || !isPending(memory)) continue;
+    if (!gst_is_cuda_memory(memory) || !needsSync(memory)) continue;
     if (!waitPoint("frame-stream")) continue;
     GstCudaStream *producer = gst_cuda_memory_get_stream(GST_CUDA_MEMORY_CAST(memory));
     const CUstream written_on = producer != nullptr ? gst_cuda_stream_get_handle(producer) : nullptr;

@@ -359,7 +359,7 @@ void watchReaders(GstMemory *memory) {
   GST_MINI_OBJECT_FLAG_SET(memory, GST_CUDA_MEMORY_TRANSFER_NEED_SYNC);
 }
 
-bool isPending(GstMemory *memory) {
+bool needsSync(GstMemory *memory) {
   if (!GST_MINI_OBJECT_FLAG_IS_SET(memory, GST_CUDA_MEMORY_TRANSFER_NEED_SYNC)) return false;
   const Record *record = ourRecordOf(memory);
   return record == nullptr || !record->watched;

@@ -54,7 +54,7 @@ Result<GstMemory *> newCudaMemory(GstCudaContext *context, GstCudaStream *stream
 void watchReaders(GstMemory *memory);
 // Whether the device has still to do something on the memory's stream before another may read it: the mark, where it is
 // not there for watchReaders() only.
-bool isPending(GstMemory *memory);
+bool needsSync(GstMemory *memory);
 
 // A tensor that lies at `pointer`, of `bytes` bytes, for who reads it as GStreamer's CUDA memory; read-only. It is
 // there when `stream` has come as far as it is told now. `owner` is held until `retire` has freed the memory.

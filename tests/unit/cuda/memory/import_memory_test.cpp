@@ -283,9 +283,9 @@ TEST_F(ImportMemory, KnowsWhereItMayStillBeRead) {
       readers = where;
       free();
     });
-    EXPECT_FALSE(isPending(memory));
+    EXPECT_FALSE(needsSync(memory));
     if (one.watched) watchReaders(memory);
-    EXPECT_FALSE(isPending(memory)) << "its content is there";
+    EXPECT_FALSE(needsSync(memory)) << "its content is there";
     one.use(memory);
     gst_memory_unref(memory);
     ASSERT_TRUE(readers.has_value());
@@ -314,7 +314,7 @@ TEST_F(ImportMemory, IsPendingWhereTheDeviceStillWrites) {
   GstMemory *memory = wrap(info, Picture(info));
   GST_MINI_OBJECT_FLAG_SET(memory, GST_CUDA_MEMORY_TRANSFER_NEED_SYNC);
   watchReaders(memory); // adds nothing
-  EXPECT_TRUE(isPending(memory));
+  EXPECT_TRUE(needsSync(memory));
   gst_memory_unref(memory);
 }
 
