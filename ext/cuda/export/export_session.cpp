@@ -199,10 +199,11 @@ Result<GstBuffer *> ExportSession::original(GstBuffer *frame, GstMemory *memory,
     std::copy_n(meta->stride, meta->n_planes, info.stride);
     addVideoMeta(out, info);
   }
-  if (auto passed = passFences(out, before); !passed) {
-    gst_buffer_unref(out);
-    return passed.error();
-  }
+  if (waitPoint("export-original-fences"))
+    if (auto passed = passFences(out, before); !passed) {
+      gst_buffer_unref(out);
+      return passed.error();
+    }
   gst_buffer_add_parent_buffer_meta(out, frame); // the producer gets its buffer back after all who have it
   ++counters_->originals;
   return out;
@@ -275,7 +276,7 @@ Status ExportSession::verify(const Exported &exported, GstBuffer *frame, GstMemo
   if (trusted_ || checks_ >= kMostChecks) return Nothing{};
   ++checks_;
   const auto end = std::chrono::steady_clock::now() + kPatience;
-  while (isPending(frame, memory)) {
+  while (waitPoint("export-check") && isPending(frame, memory)) {
     if (std::chrono::steady_clock::now() >= end) return Nothing{};
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -335,7 +336,8 @@ Result<GstBuffer *> ExportSession::addressRange(GstBuffer *frame, GstMemory *mem
 
 // What the device has still to do in the frame.
 Status ExportSession::tellWhenReady(GstBuffer *buffer, GstBuffer *frame, GstMemory *memory) {
-  if (auto passed = passFences(buffer, frame); !passed) return passed;
+  if (waitPoint("export-range-fences"))
+    if (auto passed = passFences(buffer, frame); !passed) return passed;
   if (!needsSync(memory)) return Nothing{};
   if (!waitPoint("export-event")) return Nothing{};
   auto event = events_->record(streamOf(memory), nullptr);

@@ -34,6 +34,7 @@
 #include "ext/cuda/import/import_session.h"
 #include "ext/cuda/import/route_reports.h"
 #include "ext/cuda/import/teardown_watch.h"
+#include "ext/cuda/sync/wait_points.h"
 #include "gst/zerocopy/fence_policy.h"
 #include "gst/zerocopy/frame_copy.h"
 #include "gst/zerocopy/frame_layout.h"
@@ -546,7 +547,7 @@ static GstFlowReturn copy_frame(GstDmabufCudaImport *self, const Settings &setti
   Importer *m = self->importer;
   const auto interrupted = [self] { return self->importer->interrupted || goesDown(GST_ELEMENT(self)); };
   auto fences = frameFences(in, Access::Read);
-  if (!fences || !fences->none()) {
+  if ((!fences || !fences->none()) && waitPoint("import-host-fences")) {
     ++m->counters->fence_waits;
     const Result<FenceResult> end =
         fences ? waitForFences(fences.take(), std::chrono::milliseconds(settings.fence_timeout), interrupted)

@@ -111,7 +111,8 @@ Result<ImportSession::Prepared> ImportSession::prepare(const Request &request, L
 
   // Only a frame that is complete can be compared. That is the first, and few others.
   const auto check = [&](const ImportSource &source, DeviceImport &import) -> Result<ContentCheck> {
-    if (fenced && !prepared.end) prepared.end = waitHere(std::move(*fences), request);
+    if (fenced && !prepared.end && waitPoint("import-first-frame"))
+      prepared.end = waitHere(std::move(*fences), request);
     const bool complete = !prepared.end || (prepared.end->ok() && (*prepared.end)->outcome == FenceOutcome::Signalled);
     if (complete) return checkContent(*context_, source, import);
     ContentCheck undecided;
@@ -147,7 +148,7 @@ Result<ImportSession::Prepared> ImportSession::prepare(const Request &request, L
     const auto deadline = StreamGate::Clock::now() + request.timeout;
     Status held = Nothing{};
     if (waitPoint("import-fences")) held = gate_->hold(stream_, std::move(*fences).take(), deadline, ended);
-    if (!held) {
+    if (!held && waitPoint("import-hold-refused")) {
       // the device cannot wait: we can
       auto again = frameFences(request.frame, Access::Read);
       prepared.end = again ? waitHere(again.take(), request) : Result<FenceResult>(again.error());
@@ -176,7 +177,7 @@ Retire ImportSession::retire() const {
     const bool anywhere = readers == Readers::Anywhere;
     if (const auto alive = queue.lock())
       return anywhere ? alive->retireBehindAll(stream, std::move(done)) : alive->retire(stream, std::move(done));
-    if (ContextScope scope(*context); scope.status()) {
+    if (ContextScope scope(*context); scope.status() && waitPoint("retire-after-session")) {
       if (anywhere)
         context->driver.cuCtxSynchronize();
       else
@@ -210,16 +211,19 @@ Result<ImportSession::Imported> ImportSession::wrap(const Prepared &prepared, Gs
     gst_memory_unref(*memory);
     return error;
   };
-  if (prepared.import->copyBytes() > 0) {
+  if (prepared.import->refreshes() && waitPoint("import-refresh")) {
     ContextScope scope(*context_);
     if (auto current = scope.status(); !current) return failed(current.error());
-    if (auto copied = prepared.import->refresh(stream_); !copied) return failed(copied.error());
+    if (auto fresh = prepared.import->refresh(stream_); !fresh) return failed(fresh.error());
+  }
+  if (prepared.import->copyBytes() > 0) {
     ++counters_->copies;
     counters_->bytes_copied += prepared.import->copyBytes();
   }
   const bool pending = prepared.failure && !prepared.end;
   const bool incomplete = prepared.failure && *prepared.failure != 0; // passed on all the same
-  if (!pending && !incomplete && prepared.import->copyBytes() == 0) {
+  const bool refreshed = prepared.import->refreshes() && waitPoint("import-copy-event");
+  if (!pending && !incomplete && !refreshed) {
     if (!isOwn()) watchReaders(*memory);
     return imported;
   }

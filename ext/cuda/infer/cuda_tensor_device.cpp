@@ -23,6 +23,7 @@
 #include "ext/cuda/routes/content_check.h"
 #include "ext/cuda/routes/import_cache.h"
 #include "ext/cuda/sync/cuda_event.h"
+#include "ext/cuda/sync/wait_points.h"
 #include "gst/zerocopy/gstzcfencemeta.h"
 
 namespace gstzc::cuda {
@@ -150,7 +151,7 @@ Result<ReadFrame> Core::read(const Work &work) {
   if (work.caps.memory == MemoryKind::Cuda) return readCudaFrame(work.frame, work.caps, work.plan.planes);
   const auto check = [&](const ImportSource &source, DeviceImport &import) -> Result<ContentCheck> {
     // the fences that the kernel knows are over
-    if (isWrittenByDevice(work.frame))
+    if (waitPoint("frame-check") && isWrittenByDevice(work.frame))
       return ContentCheck{ContentVerdict::Undecided, 0, 0, "the frame was still being written"};
     return checkContent(*context_, source, import);
   };

@@ -7,6 +7,7 @@
 
 #include "ext/cuda/infer/calling_back.h"
 #include "ext/cuda/sync/kept_for_good.h"
+#include "ext/cuda/sync/wait_points.h"
 #include "gst/infer/preprocess/pixel_plan.h"
 
 namespace gstzc::cuda {
@@ -80,8 +81,9 @@ Status TensorFiller::enqueue(Picture &picture, const infer::PixelPlan &plan) {
   const Driver &driver = context_->driver;
   const ContextScope scope(*context_);
   if (auto current = scope.status(); !current) return current;
-  if (auto waits = waitForWriters(*context_, stream_.get(), order_.get(), picture.frame); !waits) return waits;
-  if (picture.read.import)
+  if (waitPoint("frame-writers"))
+    if (auto waits = waitForWriters(*context_, stream_.get(), order_.get(), picture.frame); !waits) return waits;
+  if (picture.read.import && waitPoint("frame-refresh"))
     if (auto fresh = picture.read.import->refresh(stream_.get()); !fresh) return fresh;
   const CUdeviceptr tensor =
       to_host ? picture.slot.tensor.get() : reinterpret_cast<CUdeviceptr>(picture.target.memory.get());

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "ext/cuda/memory/device_map.h"
+#include "ext/cuda/sync/wait_points.h"
 
 GST_DEBUG_CATEGORY_STATIC(gst_zc_import_memory_debug);
 #define GST_CAT_DEFAULT gst_zc_import_memory_debug
@@ -87,8 +88,9 @@ Status copyPlanes(const Record &record, CUstream stream, const Place &from, cons
     copied = driver.check(driver.cuMemcpy2DAsync(&copy, stream), "cuMemcpy2DAsync of plane " + std::to_string(p));
   }
   // also after an error: what was enqueued uses both sides
-  const Status done = driver.check(driver.cuStreamSynchronize(stream), "cuStreamSynchronize");
-  if (!done) driver.cuCtxSynchronize(); // an error does not say that the device is done
+  const Status done = waitPoint("map-copied") ? driver.check(driver.cuStreamSynchronize(stream), "cuStreamSynchronize")
+                                              : Status(Nothing{});
+  if (!done && waitPoint("map-failed")) driver.cuCtxSynchronize(); // an error does not say that the device is done
   return copied ? done : copied;
 }
 

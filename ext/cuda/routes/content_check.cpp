@@ -8,6 +8,7 @@
 #include <thread>
 #include <vector>
 
+#include "ext/cuda/sync/wait_points.h"
 #include "gst/zerocopy/core/mapping.h"
 
 namespace gstzc::cuda {
@@ -90,7 +91,8 @@ struct ReadBack {
 Status enqueue(const CudaContext &context, const ImportSource &source, DeviceImport &import, ReadBack &back) {
   const ContextScope scope(context);
   if (auto current = scope.status(); !current) return current;
-  if (auto fresh = import.refresh(back.stream.get()); !fresh) return fresh;
+  if (waitPoint("content-refresh"))
+    if (auto fresh = import.refresh(back.stream.get()); !fresh) return fresh;
   auto *to = static_cast<uint8_t *>(back.packed.get());
   for (unsigned p = 0; p < source.n_planes; ++p) {
     const ImportPlane &plane = import.planes[p];
@@ -199,7 +201,8 @@ Result<ContentCheck> checkContent(const CudaContext &context, const ImportSource
   back->packed = packed.take();
 
   const Status enqueued = enqueue(context, source, import, *back);
-  const auto finished = finish(context, back->stream.get(), patience); // also where only a part is on its way
+  // also where only a part is on its way
+  const auto finished = waitPoint("content-read") ? finish(context, back->stream.get(), patience) : Result<bool>(true);
   if (finished && !*finished) {
     [[maybe_unused]] auto *const left_behind = back.release();
     return Error{"reading " + describe(source) + " back through the device", ETIMEDOUT,

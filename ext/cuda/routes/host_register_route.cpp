@@ -6,6 +6,7 @@
 #include "ext/cuda/routes/host_pages.h"
 #include "ext/cuda/routes/host_register_target.h"
 #include "ext/cuda/routes/route.h"
+#include "ext/cuda/sync/wait_points.h"
 
 namespace gstzc::cuda {
 namespace {
@@ -17,10 +18,11 @@ public:
     pointer = pages_.pointer;
   }
 
+  bool refreshes() const override { return handover_; }
   // Nothing moves. Where the buffer has to be handed over to the CPU first, that is done in the stream's order, after
   // the waits for the frame's fences that are on it.
   Status refresh(CUstream stream) override {
-    if (!handover_) return Nothing{};
+    if (!handover_ || !waitPoint("handover")) return Nothing{};
     if (const int error = failed_.exchange(0); error != 0)
       return Error{"handing the frame before over to the CPU", error, ""};
     const auto call = [](void *self) { static_cast<HostRegisterImport *>(self)->handOverNow(); };

@@ -52,6 +52,8 @@ public:
 
   // Bytes that refresh() copies for one frame; 0: the device reads the dma-buf itself.
   virtual uint64_t copyBytes() const { return 0; }
+  // Whether there is something to do for each frame: a copy, or that the CPU gets the buffer first.
+  virtual bool refreshes() const { return copyBytes() > 0; }
   // Enqueues on `stream` what brings a new frame to `pointer`, after the frame's fences; the context is current. The
   // dma-buf is read until that is done.
   virtual Status refresh(CUstream /*stream*/) { return Nothing{}; }

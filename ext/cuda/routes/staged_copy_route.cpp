@@ -9,6 +9,7 @@
 #include "ext/cuda/routes/host_pages.h"
 #include "ext/cuda/routes/route.h"
 #include "ext/cuda/routes/staged_layout.h"
+#include "ext/cuda/sync/wait_points.h"
 #include "gst/zerocopy/core/mapping.h"
 
 namespace gstzc::cuda {
@@ -75,7 +76,7 @@ public:
 private:
   // On a thread of the driver, which may not be kept waiting; the frame's fences are over, or it was given up.
   void fillBounce() {
-    const auto scope = handOver(keep_.get());
+    const auto scope = waitPoint("handover-bounce") ? handOver(keep_.get()) : std::nullopt;
     if (scope && !scope->ok()) failed_ = scope->error();
     auto *const to = static_cast<uint8_t *>(bounce_.get());
     for (unsigned p = 0; p < n_planes; ++p)

@@ -109,7 +109,7 @@ Status RetireQueue::Private::start() {
 RetireQueue::Private::~Private() {
   const auto end = Clock::now() + longest_;
   if (thread_.joinable()) {
-    drain(longest_);
+    if (waitPoint("retire-drain")) drain(longest_);
     {
       const std::lock_guard lock(calls_->mutex);
       stopping_ = true;

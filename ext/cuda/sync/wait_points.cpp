@@ -24,12 +24,13 @@ Points &points() {
 
 } // namespace
 
-bool waitPoint(const char *name) {
+bool waitPoint(WaitPoint point) {
+  const std::string name = point.name;
   const char *environment = std::getenv("GSTZC_SKIP_WAIT");
   Points &p = points();
   const std::lock_guard lock(p.mutex);
   ++p.reached[name];
-  return p.skipped != name && (environment == nullptr || std::string(environment) != name);
+  return p.skipped != name && (environment == nullptr || environment != name);
 }
 
 void skipWait(const char *name) {

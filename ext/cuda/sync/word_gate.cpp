@@ -25,7 +25,7 @@ public:
   ~WordGate() override {
     book_->keepOpen(true);
     book_->waitUntilEmpty();
-    if (!drained()) word_.abandon();
+    if (waitPoint("word-drained") && !drained()) word_.abandon();
   }
 
   const char *name() const override { return "stream-wait-value"; }

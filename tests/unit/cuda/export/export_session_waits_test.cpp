@@ -13,9 +13,12 @@
 
 #include "ext/cuda/memory/import_memory.h"
 #include "gst/zerocopy/gstzcallocator.h"
+#include "gst/zerocopy/core/unique_fd.h"
 #include "gst/zerocopy/gstzcfencemeta.h"
+#include "tests/support/fence_events.h"
 #include "tests/unit/cuda/support/gst_device_test.h"
 #include "tests/unit/cuda/support/mutations.h"
+#include "tests/unit/cuda/support/stand_ins.h"
 
 using namespace gstzc;
 using namespace gstzc::cuda;
@@ -88,6 +91,72 @@ protected:
   GstVideoInfo info_ = {};
   std::unique_ptr<ExportSession> session_;
 };
+
+// What came as a dma-buf that somebody still writes leaves as one.
+TEST_F(ExportMutations, TheFencesOfTheOriginal) {
+  open("original", false);
+  expectNoticed("export-original-fences", [this](milliseconds patience) {
+    GstBuffer *buffer = frame(), *before = need(target());
+    const gstzc::test::EventSource producer;
+    GstZcDeviceEvent *event = gst_zc_device_event_new_eventfd(UniqueFd::duplicate(producer.fd()).release(), nullptr);
+    gst_buffer_add_zc_event_meta(before, event, 1);
+    gst_zc_device_event_unref(event);
+    setFrameOf(gst_buffer_peek_memory(buffer, 0), before);
+    gst_buffer_unref(before);
+    GstBuffer *out = exported(buffer);
+    const bool early = isReady(out, patience);
+    producer.signal();
+    EXPECT_TRUE(isReady(out, kPatience));
+    gst_buffer_unref(out);
+    gst_buffer_unref(buffer);
+    return !early;
+  });
+}
+
+TEST_F(ExportMutations, TheFencesOfAFrameThatIsExported) {
+  open("address-range", false);
+  GstBuffer *buffer = frame();
+  GstMemory *memory = gst_buffer_peek_memory(buffer, 0);
+  gst_buffer_unref(exported(buffer));
+  expectNoticed("export-range-fences", [&](milliseconds patience) {
+    GstBuffer *next = gst_buffer_new(), *out = nullptr;
+    gst_buffer_append_memory(next, gst_memory_ref(memory));
+    bool early = false;
+    {
+      const Blocker blocker(context_, other_.get());
+      fill(memory, kAfter, other_.get());
+      GstZcDeviceEvent *event = need(events_->record(other_.get(), nullptr));
+      gst_buffer_add_zc_event_meta(next, event, 1);
+      gst_zc_device_event_unref(event);
+      GST_MINI_OBJECT_FLAG_UNSET(memory, GST_CUDA_MEMORY_TRANSFER_NEED_SYNC);
+      out = exported(next);
+      early = isReady(out, patience);
+    }
+    EXPECT_TRUE(isReady(out, kPatience));
+    gst_buffer_unref(out);
+    gst_buffer_unref(next);
+    return !early;
+  });
+  gst_buffer_unref(buffer);
+}
+
+// To compare a frame that is not complete would find differences that are none.
+TEST_F(ExportMutations, OnlyACompleteFrameIsCompared) {
+  expectNoticed("export-check", [this](milliseconds) {
+    open("address-range", false);
+    GstBuffer *buffer = frame();
+    GST_MINI_OBJECT_FLAG_SET(gst_buffer_peek_memory(buffer, 0), GST_CUDA_MEMORY_TRANSFER_NEED_SYNC);
+    uint64_t compared = 0;
+    {
+      const Blocker blocker(context_, gst_cuda_stream_get_handle(producer_));
+      const uint64_t before = SOFTCUDA(softcuda_calls)("cuMemcpy2DAsync_v2");
+      gst_buffer_unref(exported(buffer));
+      compared = SOFTCUDA(softcuda_calls)("cuMemcpy2DAsync_v2") - before;
+    }
+    gst_buffer_unref(buffer);
+    return compared == 0;
+  });
+}
 
 TEST_F(ExportMutations, TheEventOfAFrameThatTheDeviceStillWrites) {
   open("address-range", false);

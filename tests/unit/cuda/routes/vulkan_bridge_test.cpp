@@ -305,6 +305,56 @@ TEST_P(VulkanBridgeOrder, MissingWaitsAreNoticed) {
   });
 }
 
+// A buffer that is asked for on one stream and then on another: the second does not overtake the first.
+TEST_F(VulkanBridgeTest, TheOrderOfTwoStreamsIsNoticed) {
+  const Picture picture(nv12(640, 480, 640));
+  expectNoticed("bridge-stream-order", [&](std::chrono::milliseconds patience) {
+    const auto import = importOf(picture);
+    bool early = false;
+    {
+      const Blocker fence(context, stream.get());
+      const ContextScope scope(*context);
+      EXPECT_TRUE(import->refresh(stream.get()).ok());
+      EXPECT_TRUE(import->refresh(other.get()).ok());
+      early = becomesIdle(context, other.get(), patience);
+    }
+    EXPECT_TRUE(becomesIdle(context, other.get()));
+    if (early) { // what came of it is undefined
+      SOFTVULKAN(softvulkan_forget_misuses)();
+      SOFTCUDA(softcuda_reset)();
+    }
+    return !early;
+  });
+}
+
+// A copy that the stream does not wait for, because that failed, may be under way when the import goes.
+TEST_F(VulkanBridgeTest, AnImportsEndWaitsForItsCopy) {
+  const Picture picture(nv12(640, 480, 640));
+  expectNoticed("bridge-destroy", [&](std::chrono::milliseconds) {
+    auto import = importOf(picture);
+    TestedDriver::failFunction(Fn::cuWaitExternalSemaphoresAsync, CUDA_ERROR_UNKNOWN);
+    std::future<void> later;
+    {
+      const Blocker fence(context, stream.get());
+      {
+        const ContextScope scope(*context);
+        EXPECT_FALSE(import->refresh(stream.get()).ok());
+      }
+      later = std::async(std::launch::async, [&] {
+        std::this_thread::sleep_for(kGlance);
+        fence.release();
+      });
+      import.reset();
+      later.get();
+    }
+    TestedDriver::failFunction(Fn::kCount, CUDA_SUCCESS);
+    const bool right = SOFTVULKAN(softvulkan_misuses)() == 0;
+    SOFTVULKAN(softvulkan_forget_misuses)();
+    if (!right) SOFTCUDA(softcuda_reset)();
+    return right;
+  });
+}
+
 TEST(VulkanDevices, OthersAreNotTaken) {
   auto device = VulkanDevice::create(DeviceUuid{0xab, 0xcd});
   ASSERT_FALSE(device.ok());

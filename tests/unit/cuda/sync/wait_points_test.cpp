@@ -9,13 +9,17 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include "ext/cuda/routes/content_check.h"
 #include "ext/cuda/sync/cuda_event.h"
+#include "ext/cuda/sync/pinned_words.h"
 #include "ext/cuda/sync/retire_queue.h"
 #include "ext/cuda/sync/stream_gate.h"
 #include "tests/support/fence_events.h"
+#include "tests/unit/cuda/routes/pictures.h"
 #include "tests/unit/cuda/support/device_test.h"
 #include "tests/unit/cuda/support/mutations.h"
 #include "tests/unit/cuda/support/signal.h"
+#include "tests/unit/cuda/support/stand_ins.h"
 
 using namespace gstzc;
 using namespace gstzc::cuda;
@@ -26,20 +30,20 @@ using std::chrono::milliseconds;
 namespace {
 
 TEST(WaitPoints, AreLeftOutByNameAndCounted) {
-  const size_t before = timesReached("of-nothing");
-  EXPECT_TRUE(waitPoint("of-nothing"));
+  const size_t before = timesReached("export-host");
+  EXPECT_TRUE(waitPoint("export-host"));
   {
-    const WithoutWait without("of-nothing");
-    EXPECT_FALSE(waitPoint("of-nothing"));
-    EXPECT_TRUE(waitPoint("of-something"));
+    const WithoutWait without("export-host");
+    EXPECT_FALSE(waitPoint("export-host"));
+    EXPECT_TRUE(waitPoint("export-copy"));
   }
-  EXPECT_TRUE(waitPoint("of-nothing"));
-  setenv("GSTZC_SKIP_WAIT", "of-nothing", 1);
-  EXPECT_FALSE(waitPoint("of-nothing"));
-  EXPECT_TRUE(waitPoint("of-something"));
+  EXPECT_TRUE(waitPoint("export-host"));
+  setenv("GSTZC_SKIP_WAIT", "export-host", 1);
+  EXPECT_FALSE(waitPoint("export-host"));
+  EXPECT_TRUE(waitPoint("export-copy"));
   unsetenv("GSTZC_SKIP_WAIT");
-  EXPECT_TRUE(waitPoint("of-nothing"));
-  EXPECT_EQ(timesReached("of-nothing"), before + 5);
+  EXPECT_TRUE(waitPoint("export-host"));
+  EXPECT_EQ(timesReached("export-host"), before + 5);
   EXPECT_EQ(timesReached("of-nobody"), 0u);
 }
 
@@ -102,6 +106,84 @@ TEST_F(SyncMutations, TheRetireQueuesWaitForTheWork) {
     EXPECT_TRUE(queue->drain(kPatience));
     EXPECT_TRUE(released);
     return !early;
+  });
+}
+
+TEST_F(SyncMutations, TheRetireQueuesEndWaitsForTheDevice) {
+  expectNoticed("retire-drain", [this](milliseconds patience) {
+    std::atomic<bool> released = false;
+    auto queue = need(RetireQueue::create(context, kPatience));
+    std::future<void> ended;
+    bool early = false;
+    {
+      const Blocker blocker(context, stream.get());
+      queue->retire(stream.get(), [&] { released = true; });
+      ended = std::async(std::launch::async, [&] { queue.reset(); });
+      early = eventually([&] { return released.load(); }, patience);
+    }
+    ended.get();
+    EXPECT_TRUE(released);
+    return !early;
+  });
+}
+
+// The word that the device still looks at is not given to the next gate.
+TEST_F(SyncMutations, TheEndOfAGateWaitsForTheDevice) {
+  constexpr uint32_t kFirst = 100;
+  const auto page = need(PinnedWord::take(context, 0)); // of which the gate has another word
+  expectNoticed("word-drained", [this](milliseconds) {
+    FencePoller poller;
+    auto gate = need(makeWordGate(context, poller, kFirst));
+    EXPECT_TRUE(becomesIdle(context, stream.get()));
+    SOFTCUDA(softcuda_set_delay_us)(20'000);
+    Signal fence;
+    std::vector<Fence> fences;
+    fences.push_back(fence.fence());
+    EXPECT_TRUE(gate->hold(stream.get(), std::move(fences), notSoon(), {}));
+    gate.reset(); // lets pass
+    auto word = need(PinnedWord::take(context, 0));
+    const bool passed = becomesIdle(context, stream.get(), milliseconds(3000));
+    word.store(kFirst + 1);
+    EXPECT_TRUE(becomesIdle(context, stream.get()));
+    SOFTCUDA(softcuda_reset)();
+    return passed;
+  });
+}
+
+// A driver that waits before it frees, so that what is left out is the one wait.
+const Driver &waitingDriver() {
+  static const Driver driver = [] {
+    Driver made = TestedDriver::driver();
+    made.cuMemFreeHost = [](void *memory) {
+      (*Driver::get())->cuCtxSynchronize();
+      return (*Driver::get())->cuMemFreeHost(memory);
+    };
+    return made;
+  }();
+  return driver;
+}
+
+TEST_F(SyncMutations, WhatIsReadBackIsComparedWhenItIsThere) {
+  const Picture picture(nv12(1920, 1080, 1920));
+  const ContextPtr waiting = testContext(waitingDriver());
+  const auto import = need(makeHostRegisterRoute(waiting)->import(picture.source));
+  ASSERT_NE(import, nullptr);
+  expectNoticed("content-read", [&](milliseconds) {
+    SOFTCUDA(softcuda_set_delay_us)(20'000);
+    const auto check = checkContent(*waiting, picture.source, *import);
+    SOFTCUDA(softcuda_reset)();
+    EXPECT_TRUE(check.ok());
+    return check.ok() && check->verdict == ContentVerdict::Same;
+  });
+}
+
+TEST_F(SyncMutations, WhatIsReadBackWasBroughtToTheDevice) {
+  const Picture picture(nv12(1920, 1080, 1920));
+  expectNoticed("content-refresh", [&](milliseconds) {
+    const auto import = need(makeStagedCopyRoute(context)->import(picture.source));
+    const auto check = checkContent(*context, picture.source, *import);
+    EXPECT_TRUE(check.ok());
+    return check.ok() && check->verdict == ContentVerdict::Same;
   });
 }
 
