@@ -53,6 +53,23 @@ TEST_F(OnCuda, DmaBufsThatTheElementImportsGiveThemToo) {
   }
 }
 
+// Where nothing but the bridge shows a dma-buf right, the element copies each frame of a buffer that comes round again.
+TEST_F(OnCuda, FramesThatTheElementHasToCopyGiveThemToo) {
+  auto *fault = softcuda<void(const char *)>("softcuda_set_import_fault");
+  if (fault == nullptr) GTEST_SKIP() << "faults are the stand-in's";
+  constexpr int kFrames = 12; // more than the pool has
+  const std::string moving = "videotestsrc pattern=snow num-buffers=" + std::to_string(kFrames) +
+                             " ! video/x-raw,format=NV12,width=1920,height=1080,framerate=30/1 ! ";
+  const Tensors cpu = run(moving + kUpload + infer());
+  fault("egl:2M,register:2M,dmabuf:2M");
+  Pipeline pipeline(moving + kUpload + infer("preprocess-device=cuda") + " ! fakesink name=out");
+  pipeline.keep("out");
+  EXPECT_EQ(pipeline.run(), "");
+  fault(nullptr);
+  EXPECT_LE(largestDifference(cpu, tensorsOf(pipeline.kept())), 1e-6f);
+  EXPECT_EQ(pipeline.stat("infer", "copies"), static_cast<guint64>(kFrames));
+}
+
 TEST_F(OnCuda, TheSameDmaBufGoesOn) {
   Pipeline pipeline(source("format=NV12,width=320,height=240") + "dmabufupload name=up memory=memfd ! " +
                     infer("preprocess-device=cuda") + " ! fakesink name=out");

@@ -70,6 +70,19 @@ protected:
       all += calls(name);
     return all;
   }
+  static void expectRight(bool detects, const std::vector<GstBuffer *> &frames, const std::vector<Box> &boxes,
+                          const Tensors &tensors) {
+    if (!detects) {
+      EXPECT_LE(largestDifference(tensors, tensorsOf(frames)), 1e-6f);
+      return;
+    }
+    std::vector<Box> all;
+    for (GstBuffer *frame : frames) {
+      const auto found = boxesOf(frame);
+      all.insert(all.end(), found.begin(), found.end());
+    }
+    expectSame(boxes, all);
+  }
   static std::string loadError(const std::string &line) {
     Pipeline pipeline(line + " ! fakesink");
     return pipeline.run();
@@ -250,26 +263,45 @@ TEST_F(OnProvider, FlushesAndStopsWhileTheDeviceIsSlow) {
 
 // --- what can go wrong
 
+// Where the stream goes on its results are the CPU's.
 TEST_F(OnProvider, EachCallThatFailsIsOneErrorOrNone) {
+  constexpr int kFrames = 4;
+  const std::string frames = source("format=NV12,width=64,height=48", kFrames) + kUpload;
+  const auto cpu = boxes(frames + detect());
+  const Tensors tensors = run(frames + infer());
+  ASSERT_FALSE(cpu.empty());
+  ASSERT_EQ(tensors.size(), static_cast<size_t>(kFrames));
+  int went_on = 0;
   for (const char *function : {"cuMemcpyDtoHAsync_v2", "cuEventRecord", "cuStreamWaitEvent", "cuMemHostAlloc",
                                "cuEventCreate", "cuLaunchHostFunc", "cuEventQuery", "cuStreamCreate"}) {
-    for (const std::string &line : {detect(provider("output=both tensor-memory=device")), onDevice()}) {
+    for (const bool detects : {true, false}) {
+      const std::string line = detects ? detect(provider("output=both tensor-memory=device")) : onDevice();
       for (unsigned nth = 1; nth <= 4; ++nth) {
         SCOPED_TRACE(std::string(function) + " " + std::to_string(nth) + " " + line);
-        Pipeline pipeline(source("format=NV12,width=64,height=48", 4) + kUpload + line + " ! fakesink name=out");
-        softcuda<void(const char *, unsigned, int)>("softcuda_fail")(function, nth, kLaunchFailed);
-        const std::string error = pipeline.run();
-        if (!error.empty()) {
-          EXPECT_NE(error.find("CUDA"), std::string::npos) << error;
+        std::string error;
+        {
+          Pipeline pipeline(frames + line + " ! fakesink name=out");
+          pipeline.keep("out");
+          softcuda<void(const char *, unsigned, int)>("softcuda_fail")(function, nth, kLaunchFailed);
+          error = pipeline.run();
+          gst_element_set_state(pipeline.element(), GST_STATE_NULL);
+          softcuda<void()>("softcuda_reset")(); // what is looked at from here on, the device does
+          const auto kept = pipeline.kept();
+          if (!error.empty()) {
+            EXPECT_NE(error.find("CUDA"), std::string::npos) << error;
+          } else {
+            ++went_on;
+            EXPECT_EQ(kept.size(), static_cast<size_t>(kFrames));
+            expectRight(detects, kept, cpu, tensors);
+          }
         }
-        gst_element_set_state(pipeline.element(), GST_STATE_NULL);
-        softcuda<void()>("softcuda_reset")();
         auto *live = softcuda<uint64_t(const char *)>("softcuda_live");
         for (int i = 0; i < 1000 && live(nullptr) > 0; ++i) std::this_thread::sleep_for(10ms);
         ASSERT_EQ(live(nullptr), 0u) << softcuda<const char *()>("softcuda_live_list")() << error;
       }
     }
   }
+  EXPECT_GT(went_on, 0) << "nothing was compared";
 }
 
 TEST_F(OnProvider, ARunThatFailsIsOneErrorThatNamesTheModel) {

@@ -2,8 +2,6 @@
 // dmabufcudaimport on a driver that fails: each function once, at each of its first calls, and devices that are lost.
 #include <cstdlib>
 #include <string>
-#include <tuple>
-#include <vector>
 
 #include "gst/zerocopy/gstzcfencemeta.h"
 #include "tests/elements/cuda/fault_sweep.h"
@@ -19,9 +17,9 @@ constexpr int kIllegalAddress = 700, kNoDevice = 100; // CUresult
 class ImportFaults : public FaultSweep<CudaImport> {
 protected:
   // Frames of which the second comes before its producer is done.
-  SweepOutcome run(const std::string &properties, const std::string &behind) {
+  SweepOutcome run(const Layout &layout, const std::string &properties, const std::string &behind) {
     SweepOutcome outcome;
-    pipeline = std::make_unique<Pipeline>(sourceLine(kTelling, properties) + behind +
+    pipeline = std::make_unique<Pipeline>(sourceLine(layout, properties) + behind +
                                           " ! appsink name=sink sync=false async=false");
     if (pipeline->setState(GST_STATE_PLAYING) == GST_STATE_CHANGE_FAILURE) {
       outcome.error = true;
@@ -30,13 +28,13 @@ protected:
       pipeline.reset();
       return outcome;
     }
-    const GstVideoInfo info = infoOf(kTelling);
+    const GstVideoInfo info = infoOf(layout);
     EventSource producer;
     for (unsigned i = 0; i < 3; ++i) {
       GstMemory *memory = frames.memory(info.size);
       const Picture picture(info, i);
       if (i != 1) Frames::write(memory, picture);
-      GstBuffer *frame = Frames::buffer(kTelling, gst_memory_ref(memory), i);
+      GstBuffer *frame = Frames::buffer(layout, gst_memory_ref(memory), i);
       if (i == 1) {
         GstZcDeviceEvent *event =
             gst_zc_device_event_new_eventfd(UniqueFd::duplicate(producer.fd()).release(), nullptr);
@@ -51,39 +49,47 @@ protected:
       gst_memory_unref(memory);
     }
     end();
-    collect(
-        [&](GstBuffer *buffer, unsigned number) { return Picture(info, number).sameAs(buffer, plainInfo(kTelling)); },
-        &outcome);
+    collect([&](GstBuffer *buffer, unsigned number) { return Picture(info, number).sameAs(buffer, plainInfo(layout)); },
+            &outcome);
     pipeline.reset();
     return outcome;
   }
 };
 
-class ImportSweep : public ImportFaults, public testing::WithParamInterface<std::tuple<const char *, const char *>> {};
+struct Import {
+  const char *name;
+  Layout layout;
+  const char *properties, *behind;
+  uint64_t first_calls = kFirstCalls;
+};
+
+class ImportSweep : public ImportFaults, public testing::WithParamInterface<Import> {};
 
 TEST_P(ImportSweep, EachFunctionFailsOnce) {
-  const auto &[properties, behind] = GetParam();
-  const bool foreign = std::string(behind).find("cudadownload") != std::string::npos;
-  if (foreign && !has("cudadownload")) GTEST_SKIP() << "no element cudadownload: plugin nvcodec found no libnvcuvid";
-  const SweepOutcome well = run(properties, behind);
+  const Import &way = GetParam();
+  if (std::string(way.behind).find("cudadownload") != std::string::npos && !has("cudadownload"))
+    GTEST_SKIP() << "no element cudadownload: plugin nvcodec found no libnvcuvid";
+  const SweepOutcome well = run(way.layout, way.properties, way.behind);
   ASSERT_FALSE(well.error);
   ASSERT_FALSE(well.wrong);
   ASSERT_EQ(well.frames, 3u);
-  const std::vector<std::string> names = SoftCuda::get().callNames();
-  ASSERT_GT(names.size(), 10u);
-  eachFunctionFailsOnce(names, 3, foreign, [&](const std::function<void()> &arm) {
+  const Calls made = calls();
+  ASSERT_GT(made.size(), 10u);
+  eachFunctionFailsOnce(made, 3, way.first_calls, [&](const std::function<void()> &arm) {
     arm();
-    return run(properties, behind);
+    return run(way.layout, way.properties, way.behind);
   });
 }
 
+// All layouts reach past the first 2 MiB, so that their content is compared.
 INSTANTIATE_TEST_SUITE_P(, ImportSweep,
-                         testing::Values(std::tuple("", ""), std::tuple("route=staged-copy", ""),
-                                         std::tuple("", " ! cudadownload ! video/x-raw")),
-                         [](const auto &test) {
-                           const std::string text = std::string(std::get<0>(test.param)) + std::get<1>(test.param);
-                           return text.empty() ? "Import" : text[0] == 'r' ? "StagedCopy" : "Download";
-                         });
+                         testing::Values(Import{"Import", kTelling, "", ""},
+                                         Import{"StagedCopy", kTelling, "route=staged-copy", ""},
+                                         Import{"VulkanBridge", kTelling, "route=vulkan-bridge", "", 1},
+                                         Import{"Download", kTelling, "", " ! cudadownload ! video/x-raw"},
+                                         Import{"I420", {"i420", GST_VIDEO_FORMAT_I420, 1921, 1079, 1984}, "", "", 1},
+                                         Import{"Rgba", {"rgba", GST_VIDEO_FORMAT_RGBA, 1280, 720}, "", "", 1}),
+                         [](const auto &test) { return test.param.name; });
 
 TEST_F(ImportFaults, ALostContextIsAnErrorAndTheNextStartWorks) {
   start(sourceLine(kTelling) + " ! appsink name=sink sync=false");
