@@ -7,6 +7,7 @@
 
 #include "ext/cuda/routes/egl_api.h"
 #include "tests/lab/cuda/pattern.h"
+#include "tests/lab/cuda/wrong_import.h"
 
 using namespace gstzc;
 using namespace gstzc::cuda;
@@ -130,6 +131,26 @@ TEST_P(EglMemory, ImageShowsAllOfTheDmabuf) {
 }
 INSTANTIATE_TEST_SUITE_P(All, EglMemory, ::testing::Values("udmabuf", "heap"),
                          [](const auto &one) { return std::string(one.param); });
+
+// Success that is none: found out by the content, and the next route is taken.
+TEST_F(Egl, AnImageThatShowsOtherMemoryIsFoundOut) {
+  struct Import : DeviceImport {
+    explicit Import(EglImage &&made) : image(std::move(made)) {}
+    EglImage image;
+  };
+  auto views = lab::allocateTwoViews(kWidth * kHeight * 4);
+  ASSERT_TRUE(views.ok()) << views.error().message();
+  ASSERT_TRUE(lab::write(views->right.get(), lab::pattern(kWidth * kHeight * 4, 7)));
+  auto source = lab::source(views->right.get(), DRM_FORMAT_ABGR8888, kWidth, kHeight, 4);
+  lab::expectTheNextRouteIsTaken(
+      *views, source,
+      [this](const ImportSource &of) -> Result<std::shared_ptr<DeviceImport>> {
+        auto image = EglImage::create(*egl, display, of);
+        if (!image) return image.error();
+        return std::shared_ptr<DeviceImport>(std::make_shared<Import>(image.take()));
+      },
+      [this](DeviceImport &import) { return read(dynamic_cast<Import &>(import).image); });
+}
 
 // llvmpipe imports one plane only. Whatever a display does, it is an image or a reason.
 TEST_F(Egl, SeveralPlanes) {

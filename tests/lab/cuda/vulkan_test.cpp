@@ -14,6 +14,7 @@
 
 #include "ext/cuda/routes/vulkan_copy.h"
 #include "tests/lab/cuda/pattern.h"
+#include "tests/lab/cuda/wrong_import.h"
 #include "tests/lab/support/sw_sync.h"
 #include "tests/lab/support/vgem_fence.h"
 
@@ -91,6 +92,32 @@ TEST_F(Vulkan, CopiesFromTheSystemHeap) {
   ASSERT_TRUE((*copy)->start(0, 1).ok());
   ASSERT_TRUE((*copy)->wait(1, kLong).ok());
   EXPECT_EQ(contentOf(exported->get(), bytes), bytes);
+}
+
+// Success that is none: found out by the content, and the next route is taken.
+TEST_F(Vulkan, ACopyOfOtherMemoryIsFoundOut) {
+  struct Import : DeviceImport {
+    std::unique_ptr<VulkanCopy> copy;
+  };
+  auto views = lab::allocateTwoViews(kWidth * kHeight);
+  ASSERT_TRUE(views.ok()) << views.error().message();
+  const auto bytes = lab::pattern(kWidth * kHeight, 7);
+  ASSERT_TRUE(lab::write(views->right.get(), bytes));
+  lab::expectTheNextRouteIsTaken(
+      *views, lab::source(views->right.get(), DRM_FORMAT_R8, kWidth, kHeight, 1),
+      [this](const ImportSource &of) -> Result<std::shared_ptr<DeviceImport>> {
+        auto copy = VulkanCopy::create(device, of);
+        if (!copy) return copy.error();
+        auto import = std::make_shared<Import>();
+        import->copy = copy.take();
+        return std::shared_ptr<DeviceImport>(std::move(import));
+      },
+      [&](DeviceImport &import) -> std::vector<uint8_t> {
+        VulkanCopy &copy = *dynamic_cast<Import &>(import).copy;
+        auto exported = copy.exportMemory();
+        if (!exported || !copy.start(0, 1).ok() || !copy.wait(1, kLong).ok()) return {};
+        return contentOf(exported->get(), bytes);
+      });
 }
 
 TEST_F(Vulkan, RefusesWhatCannotBeCopiedByBytes) {
