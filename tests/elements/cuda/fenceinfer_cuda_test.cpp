@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // fenceinfer with frames that a CUDA device reads: the same tensors as the CPU makes, the same frames go on.
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <map>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -247,6 +250,47 @@ TEST_F(OnCuda, ADeviceThatRefusesIsOneErrorThatNamesIt) {
       EXPECT_NE(g_strcmp0(GST_OBJECT_NAME(GST_MESSAGE_SRC(second)), "infer"), 0);
       gst_message_unref(second);
     }
+  }
+}
+
+// Whoever it is that calls: one error, or all frames with the CPU's tensors.
+TEST_F(OnCuda, EachFunctionThatFailsOnceIsAnErrorOrChangesNothing) {
+  auto *fail = softcuda<void(const char *, unsigned, int)>("softcuda_fail");
+  if (fail == nullptr) GTEST_SKIP() << "faults are the stand-in's";
+  auto *calls = softcuda<uint64_t(const char *)>("softcuda_calls");
+  auto *live = softcuda<uint64_t(const char *)>("softcuda_live");
+  constexpr int kUnknownFailure = 999;
+  constexpr uint64_t kFirstCalls = 2;
+  const std::string frames = source("format=NV12,width=320,height=240", 4);
+  const Tensors cpu = run(frames + infer());
+  for (const std::string &line : {frames + kUpload + infer("preprocess-device=cuda"), frames + kImport + infer()}) {
+    softcuda<void()>("softcuda_reset")();
+    ASSERT_LE(largestDifference(cpu, run(line)), 1e-6f);
+    std::map<std::string, uint64_t> made;
+    std::istringstream names(softcuda<const char *()>("softcuda_call_names")());
+    for (std::string name; std::getline(names, name);) made[name] = calls(name.c_str());
+    ASSERT_GT(made.size(), 10u);
+    int went_on = 0;
+    for (const auto &[name, times] : made)
+      for (unsigned nth = 1; nth <= std::min(times, kFirstCalls); ++nth) {
+        SCOPED_TRACE(name + ", call " + std::to_string(nth) + " of " + line);
+        {
+          Pipeline pipeline(line + " ! fakesink name=out");
+          pipeline.keep("out");
+          fail(name.c_str(), nth, kUnknownFailure);
+          const std::string error = pipeline.run();
+          gst_element_set_state(pipeline.element(), GST_STATE_NULL);
+          if (error.empty()) {
+            ++went_on;
+            EXPECT_LE(largestDifference(cpu, tensorsOf(pipeline.kept())), 1e-6f);
+          }
+        }
+        EXPECT_EQ(softcuda<uint64_t()>("softcuda_misuses")(), 0u) << softcuda<const char *()>("softcuda_misuse_list")();
+        softcuda<void()>("softcuda_reset")();
+        for (int i = 0; i < 1000 && live(nullptr) > 0; ++i) std::this_thread::sleep_for(10ms);
+        ASSERT_EQ(live(nullptr), 0u) << softcuda<const char *()>("softcuda_live_list")();
+      }
+    EXPECT_GT(went_on, 0) << "nothing was compared";
   }
 }
 
