@@ -84,7 +84,7 @@ protected:
         SoftCuda::get().reset();
         EXPECT_FALSE(outcome.wrong);
         EXPECT_TRUE(outcome.error || outcome.frames == frames) << outcome.frames << " frames and no error";
-        EXPECT_LE(SoftCuda::get().live(), this->live) << SoftCuda::get().liveList();
+        EXPECT_TRUE(this->nothingIsLeft()) << SoftCuda::get().liveList();
         if (this->HasFatalFailure()) return;
       }
     EXPECT_LE(openFds(), fds + 4);
