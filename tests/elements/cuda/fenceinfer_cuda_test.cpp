@@ -240,9 +240,11 @@ TEST_F(OnCuda, ADeviceThatRefusesIsOneErrorThatNamesIt) {
   for (const char *function : {"cuLaunchKernel", "cuMemcpyDtoHAsync_v2", "cuModuleLoadData"}) {
     SCOPED_TRACE(function);
     Pipeline pipeline(source("format=NV12,width=320,height=240", 50) + kUpload + infer("preprocess-device=cuda") +
-                      " ! fakesink");
+                      " ! fakesink name=out");
+    pipeline.keep("out");
     fail(function, 0, kLaunchFailed);
     const std::string error = pipeline.run();
+    EXPECT_TRUE(pipeline.kept().empty()) << "a frame without its tensor";
     EXPECT_NE(error.find("CUDA device 0"), std::string::npos) << error;
     softcuda<void()>("softcuda_reset")();
     GstMessage *second = pipeline.next(GST_MESSAGE_ERROR);
