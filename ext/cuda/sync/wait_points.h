@@ -16,7 +16,7 @@ namespace gstzc::cuda {
 inline constexpr std::string_view kWaitPoints[] = {
     // ext/cuda/sync
     "word-gate-wait", "gate-to-work", "word-drained", "host-gate-wait", "semaphore-gate", "retire-event",
-    "retire-drain", "event-fd", "event-to-stream",
+    "retire-drain", "retire-all", "event-fd", "event-to-stream",
     // ext/cuda/import, memory
     "import-first-frame", "import-fences", "import-hold-refused", "import-need-sync", "import-copy-event",
     "import-host-fences", "import-refresh", "retire-after-session", "map-copied", "map-failed",
