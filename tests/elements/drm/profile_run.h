@@ -53,7 +53,8 @@ inline std::string twoPlanes(const std::string &extra = "") {
 
 struct Outcome {
   bool eos = false;
-  std::vector<std::string> errors, infos;
+  std::vector<std::string> errors, infos, warnings; // the sink's own
+  std::vector<std::string> others;                  // errors of other elements: what follows for them from the sink's
   std::string configuration;
   std::shared_ptr<GstStructure> stats;
 
@@ -64,36 +65,47 @@ struct Outcome {
   }
 };
 
-// Until EOS or the first error.
+// Until EOS or the first error, and all that is said while the pipeline stops: who is faster, the sink or what upstream
+// says of its error, changes nothing.
 inline Outcome finish(GstElement *pipeline, GstElement *sink) {
   Outcome outcome;
   GstBus *bus = gst_element_get_bus(pipeline);
-  constexpr auto kKinds = static_cast<GstMessageType>(GST_MESSAGE_EOS | GST_MESSAGE_ERROR | GST_MESSAGE_INFO);
-  bool over = false;
-  while (GstMessage *message = gst_bus_timed_pop_filtered(bus, over ? 0 : 30 * GST_SECOND, kKinds)) {
+  constexpr auto kKinds =
+      static_cast<GstMessageType>(GST_MESSAGE_EOS | GST_MESSAGE_ERROR | GST_MESSAGE_WARNING | GST_MESSAGE_INFO);
+  // true: it is the end
+  const auto note = [&](GstMessage *message) {
     GError *error = nullptr;
-    switch (GST_MESSAGE_TYPE(message)) {
-    case GST_MESSAGE_ERROR:
-      gst_message_parse_error(message, &error, nullptr);
-      outcome.errors.push_back(error->message);
-      break;
-    case GST_MESSAGE_INFO:
-      gst_message_parse_info(message, &error, nullptr);
-      outcome.infos.push_back(error->message);
-      break;
-    default: outcome.eos = true;
-    }
-    over = over || GST_MESSAGE_TYPE(message) != GST_MESSAGE_INFO;
+    const GstMessageType type = GST_MESSAGE_TYPE(message);
+    const bool own = GST_MESSAGE_SRC(message) == GST_OBJECT(sink);
+    if (type == GST_MESSAGE_ERROR) gst_message_parse_error(message, &error, nullptr);
+    if (type == GST_MESSAGE_WARNING) gst_message_parse_warning(message, &error, nullptr);
+    if (type == GST_MESSAGE_INFO) gst_message_parse_info(message, &error, nullptr);
+    if (error == nullptr)
+      outcome.eos = true;
+    else if (own)
+      (type == GST_MESSAGE_ERROR     ? outcome.errors
+       : type == GST_MESSAGE_WARNING ? outcome.warnings
+                                     : outcome.infos)
+          .push_back(error->message);
+    else if (type == GST_MESSAGE_ERROR)
+      outcome.others.push_back(error->message);
     g_clear_error(&error);
     gst_message_unref(message);
+    return type == GST_MESSAGE_EOS || type == GST_MESSAGE_ERROR;
+  };
+  for (bool over = false; !over;) {
+    GstMessage *message = gst_bus_timed_pop_filtered(bus, 30 * GST_SECOND, kKinds);
+    over = message == nullptr || note(message);
   }
-  gst_object_unref(bus);
   gchar *configuration = nullptr;
   GstStructure *stats = nullptr;
   g_object_get(sink, "configuration", &configuration, "stats", &stats, nullptr);
   outcome.stats.reset(stats, gst_structure_free);
   outcome.configuration = configuration != nullptr ? configuration : "";
   g_free(configuration);
+  gst_element_set_state(pipeline, GST_STATE_READY); // no thread posts any more, and the bus keeps what they did
+  while (GstMessage *message = gst_bus_pop_filtered(bus, kKinds)) note(message);
+  gst_object_unref(bus);
   gst_element_set_state(pipeline, GST_STATE_NULL);
   return outcome;
 }

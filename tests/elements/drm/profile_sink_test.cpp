@@ -19,6 +19,24 @@ std::string testSource(const char *format, int width = 640, int height = 480) {
          ",height=" + std::to_string(height);
 }
 
+// Upstream says of an error of the sink's that its flow ended, in a thread of its own: at any time.
+TEST(ProfileRun, HasTheSinksOwnErrorsAndAllOfThem) {
+  const ProfileFile file(twoPlanes());
+  GstElement *pipeline =
+      gst_parse_launch(("fakesrc name=src ! drmmodifiersink name=sink device-profile=" + file.path()).c_str(), nullptr);
+  GstElement *src = gst_bin_get_by_name(GST_BIN(pipeline), "src"),
+             *sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink");
+  GST_ELEMENT_ERROR(src, STREAM, FAILED, ("upstream's"), (nullptr));
+  GST_ELEMENT_ERROR(sink, STREAM, FAILED, ("the sink's"), (nullptr));
+  GST_ELEMENT_ERROR(src, STREAM, FAILED, ("upstream's"), (nullptr));
+  const Outcome o = finish(pipeline, sink);
+  EXPECT_EQ(o.errors, std::vector<std::string>{"the sink's"});
+  EXPECT_EQ(o.others.size(), 2u);
+  gst_object_unref(src);
+  gst_object_unref(sink);
+  gst_object_unref(pipeline);
+}
+
 TEST(ProfileSink, ShowsNothingAndCounts) {
   const Outcome o = play(twoPlanes(), testSource("BGRx"));
   ASSERT_TRUE(o.eos) << testing::PrintToString(o.errors);
