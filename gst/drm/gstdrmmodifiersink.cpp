@@ -513,7 +513,7 @@ static GstFlowReturn show(GstDrmModifierSink *self, GstBuffer *buffer) {
       GstCaps *now = gst_pad_get_current_caps(GST_BASE_SINK_PAD(self));
       const auto offers = state->display->offers(static_cast<uint32_t>(state->picture_width),
                                                  static_cast<uint32_t>(state->picture_height));
-      const bool asked = state->negotiation.renegotiate(GST_BASE_SINK_PAD(self), now, offers);
+      const bool asked = state->negotiation.renegotiate(GST_BASE_SINK_PAD(self), now, offers, shown.error());
       gst_clear_caps(&now);
       if (asked) {
         const std::lock_guard lock(state->mutex);
@@ -525,7 +525,9 @@ static GstFlowReturn show(GstDrmModifierSink *self, GstBuffer *buffer) {
     post_error(self, shown.error());
     return GST_FLOW_ERROR;
   }
-  return *shown == Committer::Submitted::Interrupted ? GST_FLOW_FLUSHING : GST_FLOW_OK;
+  if (*shown == Committer::Submitted::Interrupted) return GST_FLOW_FLUSHING;
+  state->negotiation.taken();
+  return GST_FLOW_OK;
 }
 
 static bool begin_frame(SinkState *state) {
@@ -572,6 +574,9 @@ static gboolean gst_drm_modifier_sink_event(GstBaseSink *sink, GstEvent *event) 
     // The message says that everything has been shown or given up. Interrupted by a pause it goes on afterwards.
     while (state->display) {
       auto drained = state->display->drain();
+      if (const auto unshown = state->negotiation.endedUnshown();
+          unshown && drained && state->display->counters().commit.shown == 0)
+        drained = *unshown;
       if (drained && *drained == Committer::Submitted::Accepted) break;
       // a stream that failed has no end: whoever waits for either message would take it for a success
       if (!drained) post_error(self, drained.error());

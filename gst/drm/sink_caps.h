@@ -22,8 +22,8 @@ struct SinkCapsOptions {
 };
 
 // One structure a group of offers and kind of memory, in this order: all groups as memory:DMABuf with format=DMA_DRM
-// and their pairs as drm-format; implicit layouts; system memory. Sizes from 1x1 (a frame may be smaller than the
-// smallest mode) to the group's. Transfer full. Cost: linear in pairs.
+// and their pairs as drm-format; implicit layouts; system memory. Sizes are the group's: a frame may be smaller
+// than the smallest mode, not than the device's smallest framebuffer. Transfer full. Cost: linear in pairs.
 GstCaps *capsOfOffers(const OfferedFormats &offers, const SinkCapsOptions &options);
 
 // The sink's answer to caps queries: made when the offers change, returned by reference. Thread-safe.

@@ -24,8 +24,11 @@ std::string asText(const DisplaySource &source, const Caps &caps) {
   if (const std::string mode = modeOf(source.connector()); !mode.empty()) text += ", " + mode;
   text += "\n";
   if (snapshot.max_width > 0)
-    text += "Framebuffers of " + std::to_string(snapshot.max_width) + "x" + std::to_string(snapshot.max_height) +
-            " at most.\n";
+    text += "Framebuffers of " +
+            (snapshot.min_width > 1 || snapshot.min_height > 1
+                 ? std::to_string(snapshot.min_width) + "x" + std::to_string(snapshot.min_height) + " at least, "
+                 : std::string()) +
+            std::to_string(snapshot.max_width) + "x" + std::to_string(snapshot.max_height) + " at most.\n";
   if (!snapshot.addfb2_modifiers) text += "The driver takes no modifiers: layouts are implicit.\n";
   text += "\n";
 
@@ -64,6 +67,8 @@ std::string asJson(const DisplaySource &source, const Caps &caps) {
   json.memberOrNull("device", source.profile.device);
   json.member("output", source.connector().name);
   json.memberOrNull("mode", modeOf(source.connector()));
+  json.member("min_width", snapshot.min_width);
+  json.member("min_height", snapshot.min_height);
   json.member("max_width", snapshot.max_width);
   json.member("max_height", snapshot.max_height);
   json.member("modifiers", snapshot.addfb2_modifiers);

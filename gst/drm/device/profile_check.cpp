@@ -133,9 +133,11 @@ ProfileVerdict checkFramebuffer(const KmsSnapshot &snapshot, const FramebufferRe
   const bool told = r.modifier != DRM_FORMAT_MOD_INVALID;
   const DrmFormat format{r.fourcc, told ? r.modifier : DRM_FORMAT_MOD_LINEAR};
   if (told && !snapshot.addfb2_modifiers) return refuse(EINVAL, "this device takes no modifiers");
-  if (r.width == 0 || r.height == 0 || r.width > snapshot.max_width || r.height > snapshot.max_height)
+  if (r.width < std::max(snapshot.min_width, 1u) || r.height < std::max(snapshot.min_height, 1u) ||
+      r.width > snapshot.max_width || r.height > snapshot.max_height)
     return refuse(EINVAL, "a framebuffer of " + std::to_string(r.width) + "x" + std::to_string(r.height) +
-                              " on a device for up to " + std::to_string(snapshot.max_width) + "x" +
+                              " on a device for " + std::to_string(snapshot.min_width) + "x" +
+                              std::to_string(snapshot.min_height) + " to " + std::to_string(snapshot.max_width) + "x" +
                               std::to_string(snapshot.max_height));
   const bool listed = std::any_of(snapshot.planes.begin(), snapshot.planes.end(), [&](const KmsPlane &p) {
     return std::any_of(p.formats.begin(), p.formats.end(),

@@ -51,7 +51,7 @@ void SinkNegotiation::eventIsComing(const GstCaps *caps) {
   coming_ = const_cast<GstCaps *>(caps);
 }
 
-bool SinkNegotiation::renegotiate(GstPad *pad, const GstCaps *now, const OfferedFormats &offers) {
+bool SinkNegotiation::renegotiate(GstPad *pad, const GstCaps *now, const OfferedFormats &offers, const Error &why) {
   if (waiting_ != 0) return false;
   offer(offers, overlays_);
   GstCaps *mine = caps_.caps();
@@ -71,8 +71,15 @@ bool SinkNegotiation::renegotiate(GstPad *pad, const GstCaps *now, const Offered
   gst_clear_caps(&possible);
   if (!other) return false;
   waiting_ = 1;
+  given_up_ = why;
   gst_pad_push_event(pad, gst_event_new_reconfigure());
   return true;
+}
+
+std::optional<Error> SinkNegotiation::endedUnshown() const {
+  if (!given_up_) return std::nullopt;
+  return Error{"the stream ended before one of its frames could be shown: " + given_up_->message(), 0,
+               "Upstream was asked for something else, and sent nothing of it"};
 }
 
 bool SinkNegotiation::isWaiting() {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include <gst/gst.h>
@@ -34,6 +35,7 @@ public:
   void close() {
     caps_.clear();
     waiting_ = 0;
+    given_up_.reset();
   }
 
   // Transfer full; null before offer().
@@ -43,13 +45,18 @@ public:
   bool accepts(const GstCaps *caps) const;
   void eventIsComing(const GstCaps *caps); // null: it is over
 
-  // The pair of `now` cannot be shown. True: upstream could send something else and was asked to (RECONFIGURE on
-  // `pad`); its frames are to be given up until caps come. False: it cannot, or was asked long ago.
-  bool renegotiate(GstPad *pad, const GstCaps *now, const OfferedFormats &offers);
+  // The pair of `now` cannot be shown, for `why`. True: upstream could send something else and was asked to
+  // (RECONFIGURE on `pad`); its frames are to be given up until caps come. False: it cannot, or was asked long ago.
+  bool renegotiate(GstPad *pad, const GstCaps *now, const OfferedFormats &offers, const Error &why);
   // Whether to give up a frame because caps are to come; false after too many.
   bool isWaiting();
   bool waitedTooLong() const { return waiting_ > kMaxRenegotiationFrames; }
   void capsCame() { waiting_ = 0; }
+
+  // What a stream that is over has to say of frames that were given up for others, none of which came: nothing where a
+  // frame was taken after them.
+  void taken() { given_up_.reset(); }
+  std::optional<Error> endedUnshown() const;
 
 private:
   SinkCaps caps_;
@@ -57,6 +64,7 @@ private:
   GstCaps *coming_ = nullptr; // borrowed: compared only
   bool overlays_ = false;
   unsigned waiting_ = 0; // frames given up since RECONFIGURE, plus one
+  std::optional<Error> given_up_;
 };
 
 } // namespace gstzc

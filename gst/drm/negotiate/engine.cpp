@@ -127,6 +127,9 @@ private:
         (snapshot_.max_height != 0 && h > snapshot_.max_height))
       return refuse(RefusalReason::TooLarge, "belongs to a device whose framebuffers have " +
                                                  size(snapshot_.max_width, snapshot_.max_height) + " at most");
+    if (w < snapshot_.min_width || h < snapshot_.min_height)
+      return refuse(RefusalReason::TooSmall, "belongs to a device whose framebuffers have " +
+                                                 size(snapshot_.min_width, snapshot_.min_height) + " at least");
     const Rect source = need_.source();
     if (source.x < 0 || source.y < 0 || source.width <= 0 || source.height <= 0 ||
         source.width > need_.width - source.x || source.height > need_.height - source.y)

@@ -68,8 +68,10 @@ bool eased(const KmsSnapshot &snapshot, size_t crtc, const FrameNeed &need, cons
     const auto least = [](const std::optional<uint32_t> &a, uint32_t b) {
       return a && b != 0 ? std::min(*a, b) : a.value_or(b);
     };
-    easier.width = fit(need.width, limits.min_width.value_or(1), least(limits.max_width, snapshot.max_width));
-    easier.height = fit(need.height, limits.min_height.value_or(1), least(limits.max_height, snapshot.max_height));
+    easier.width = fit(need.width, std::max(limits.min_width.value_or(1), snapshot.min_width),
+                       least(limits.max_width, snapshot.max_width));
+    easier.height = fit(need.height, std::max(limits.min_height.value_or(1), snapshot.min_height),
+                        least(limits.max_height, snapshot.max_height));
     if (limits.even.value_or(false)) {
       const FormatTraits traits = formatTraits(need.format.fourcc);
       easier.width -= easier.width % static_cast<int>(traits.hsub);
@@ -101,6 +103,7 @@ std::vector<NearMiss> nearestMiss(const KmsSnapshot &snapshot, size_t crtc, cons
     for (const DrmFormat &f : group.pairs) {
       if (width != 0 && group.max_width != 0 && width > group.max_width) continue;
       if (height != 0 && group.max_height != 0 && height > group.max_height) continue;
+      if (width != 0 && height != 0 && (width < group.min_width || height < group.min_height)) continue;
       const bool same = f.fourcc == need.format.fourcc;
       const bool linear = f.modifier == DRM_FORMAT_MOD_LINEAR;
       // another fourcc counts where the layout is what the producer has, or linear, which all can do

@@ -150,7 +150,8 @@ private:
   }
 
   Sizes sizesOf(const KmsPlane &plane, const DrmFormat &format) const {
-    Sizes sizes{1, 1, snapshot_.max_width, snapshot_.max_height};
+    Sizes sizes{std::max(snapshot_.min_width, 1u), std::max(snapshot_.min_height, 1u), snapshot_.max_width,
+                snapshot_.max_height};
     if (!plane.limits) return sizes;
     const PlaneFormatLimits limits = limitsOf(plane, format);
     const auto atMost = [](uint32_t &mine, const std::optional<uint32_t> &limit) {
@@ -158,8 +159,8 @@ private:
     };
     atMost(sizes.max_width, limits.max_width);
     atMost(sizes.max_height, limits.max_height);
-    sizes.min_width = std::max(limits.min_width.value_or(1), 1u);
-    sizes.min_height = std::max(limits.min_height.value_or(1), 1u);
+    sizes.min_width = std::max(limits.min_width.value_or(1), sizes.min_width);
+    sizes.min_height = std::max(limits.min_height.value_or(1), sizes.min_height);
     return sizes;
   }
 

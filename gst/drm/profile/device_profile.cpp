@@ -102,6 +102,8 @@ PlaneVerdict testPlane(const DeviceProfile &profile, const PlaneTest &test) {
   KmsSnapshot alone;
   alone.path = s.path;
   alone.driver = s.driver;
+  alone.min_width = s.min_width;
+  alone.min_height = s.min_height;
   alone.max_width = s.max_width;
   alone.max_height = s.max_height;
   alone.addfb2_modifiers = s.addfb2_modifiers;

@@ -37,6 +37,7 @@ const Failing kFailing[] = {
     {"tiling", std::string("appsrc name=src format=time caps=\"") + kTiled + "NV12:0x0100000000000009\""},
     {"size", "videotestsrc num-buffers=3 ! video/x-raw,format=NV12,width=2048,height=2048", "",
      R"(,"max_size": [1920, 1080])"},
+    {"small", "videotestsrc num-buffers=3 ! video/x-raw,format=NV12,width=8,height=8", "", R"(,"min_size": [32, 32])"},
     {"scaling", "videotestsrc num-buffers=3 ! video/x-raw,format=NV12,width=640,height=480",
      "render-rectangle=<0,0,1280,720>",
      R"(,"refuses": [{"scaled": true, "error": "ERANGE"}, {"scaled": false, "error": "ENOSPC"}])"},

@@ -157,6 +157,20 @@ TEST(ProfileSink, WhatTheDriverRefusesIsRenegotiated) {
   EXPECT_EQ(o.stat("dropped") + o.stat("shown"), 5u);
 }
 
+// Who counts on its end for a success is told.
+TEST(ProfileSink, AStreamThatEndsWhileItIsRenegotiatedIsAnError) {
+  TiledSource source(twoPlanes(R"(,"refuses": [{"modifiers": ["0x0100000000000002"], "error": "EINVAL"}])"),
+                     {"NV12", kTiled});
+  ASSERT_TRUE(source.push(1, 2));
+  const Outcome o = source.outcome();
+  EXPECT_FALSE(o.eos);
+  ASSERT_EQ(o.errors.size(), 1u) << testing::PrintToString(o.errors);
+  for (const char *part : {"ended before one of its frames could be shown", kTiled, "EINVAL"})
+    EXPECT_NE(o.errors[0].find(part), std::string::npos) << o.errors[0];
+  EXPECT_EQ(o.stat("dropped"), 1u);
+  EXPECT_EQ(o.stat("shown"), 0u);
+}
+
 TEST(ProfileSink, FramesOfLargerPicturesAreRenegotiatedOnceToo) {
   TiledSource source(twoPlanes(R"(,"refuses": [{"modifiers": ["0x0100000000000002"], "error": "EINVAL"}])"),
                      {"NV12", kTiled});

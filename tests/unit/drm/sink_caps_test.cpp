@@ -63,20 +63,21 @@ std::string firstChoice(const KmsSnapshot &s, const std::string &theirs) {
 
 TEST(CapsOfOffers, OneStructureAGroupAndKindOfMemory) {
   const Caps c = offered(device({{DRM_FORMAT_XRGB8888, 0}}, {{DRM_FORMAT_NV12, kY}, {DRM_FORMAT_NV12, 0}}));
-  EXPECT_EQ(toText(c.get()),
-            toText(caps("video/x-raw(memory:DMABuf), framerate=[0/1, 2147483647/1], width=[1, 8192], height=[1, 8192], "
-                        "format=DMA_DRM, "
-                        "drm-format={NV12:0x0100000000000002, NV12};"
-                        "video/x-raw(memory:DMABuf), framerate=[0/1, 2147483647/1], width=[1, 8192], height=[1, 8192], "
-                        "format=DMA_DRM, "
-                        "drm-format=XR24;"
-                        "video/x-raw(memory:DMABuf), framerate=[0/1, 2147483647/1], width=[1, 8192], height=[1, 8192], "
-                        "format=NV12;"
-                        "video/x-raw(memory:DMABuf), framerate=[0/1, 2147483647/1], width=[1, 8192], height=[1, 8192], "
-                        "format=BGRx;"
-                        "video/x-raw, framerate=[0/1, 2147483647/1], width=[1, 8192], height=[1, 8192], format=NV12;"
-                        "video/x-raw, framerate=[0/1, 2147483647/1], width=[1, 8192], height=[1, 8192], format=BGRx")
-                       .get()));
+  EXPECT_EQ(
+      toText(c.get()),
+      toText(caps("video/x-raw(memory:DMABuf), framerate=[0/1, 2147483647/1], width=[16, 8192], height=[16, 8192], "
+                  "format=DMA_DRM, "
+                  "drm-format={NV12:0x0100000000000002, NV12};"
+                  "video/x-raw(memory:DMABuf), framerate=[0/1, 2147483647/1], width=[16, 8192], height=[16, 8192], "
+                  "format=DMA_DRM, "
+                  "drm-format=XR24;"
+                  "video/x-raw(memory:DMABuf), framerate=[0/1, 2147483647/1], width=[16, 8192], height=[16, 8192], "
+                  "format=NV12;"
+                  "video/x-raw(memory:DMABuf), framerate=[0/1, 2147483647/1], width=[16, 8192], height=[16, 8192], "
+                  "format=BGRx;"
+                  "video/x-raw, framerate=[0/1, 2147483647/1], width=[16, 8192], height=[16, 8192], format=NV12;"
+                  "video/x-raw, framerate=[0/1, 2147483647/1], width=[16, 8192], height=[16, 8192], format=BGRx")
+                 .get()));
 }
 
 TEST(CapsOfOffers, FirstChoiceIsTheBestPlanesBestLayout) {
@@ -108,8 +109,28 @@ TEST(CapsOfOffers, SizesAreThePlanes) {
 
 TEST(CapsOfOffers, OneSizeOnly) { // small panels
   KmsSnapshot s = device({{DRM_FORMAT_XRGB8888, 0}});
-  s.max_width = s.max_height = 1;
+  s.min_width = s.min_height = s.max_width = s.max_height = 1;
   EXPECT_EQ(firstChoice(s, "video/x-raw, format=BGRx, width=1, height=1"), "BGRx");
+}
+
+TEST(CapsOfOffers, BeginAtTheSmallestFramebuffer) {
+  KmsSnapshot s = device({{DRM_FORMAT_XRGB8888, 0}});
+  s.min_width = 32;
+  s.min_height = 10;
+  const std::string f = "video/x-raw, format=BGRx, ";
+  EXPECT_EQ(firstChoice(s, f + "width=32, height=10"), "BGRx");
+  EXPECT_EQ(firstChoice(s, f + "width=31, height=10"), "");
+  EXPECT_EQ(firstChoice(s, f + "width=32, height=9"), "");
+  PlaneFormatLimits smaller, larger; // the plane's own limit counts where it is the larger one
+  smaller.min_width = smaller.min_height = 4;
+  larger.min_width = larger.min_height = 64;
+  s.planes[0].limits = PlaneLimits{smaller};
+  EXPECT_EQ(firstChoice(s, f + "width=31, height=10"), "");
+  EXPECT_EQ(firstChoice(s, f + "width=32, height=10"), "BGRx");
+  s.planes[0].limits = PlaneLimits{larger};
+  EXPECT_EQ(firstChoice(s, f + "width=64, height=63"), "");
+  EXPECT_EQ(firstChoice(s, f + "width=63, height=64"), "");
+  EXPECT_EQ(firstChoice(s, f + "width=64, height=64"), "BGRx");
 }
 
 TEST(CapsOfOffers, FormatsWithoutAGStreamerName) {

@@ -77,6 +77,20 @@ INSTANTIATE_TEST_SUITE_P(
                     PlaneCase{"source too far down", {0, 1, 640, 480}, kAll, ENOSPC},
                     PlaneCase{"target out of range", kAll, {INT32_MAX - 10, 0, 640, 480}, ERANGE}));
 
+TEST_F(ProfileCommit, FramebuffersFromTheSmallestSizeOn) {
+  EXPECT_NE(framebuffer(kXr24, 16, 16), 0u);
+  EXPECT_EQ(framebuffer(kXr24, 15, 16), 0u);
+  EXPECT_EQ(error_, EINVAL);
+  EXPECT_EQ(framebuffer(kXr24, 16, 15), 0u);
+  EXPECT_EQ(error_, EINVAL);
+  PlaneTest test;
+  test.format = kXr24;
+  test.source = test.target = {0, 0, 8, 8};
+  EXPECT_EQ(testPlane(device_->profile(), test).error, EINVAL);
+  test.buffer_width = test.buffer_height = 16;
+  EXPECT_EQ(testPlane(device_->profile(), test).error, 0);
+}
+
 TEST_F(ProfileCommit, FramebufferAndCrtcGoTogether) {
   switchOn();
   const KmsPlane p = plane(50);

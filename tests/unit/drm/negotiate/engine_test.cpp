@@ -224,6 +224,23 @@ INSTANTIATE_TEST_SUITE_P(
                     LimitCase{"odd_height", 640, 479, 0, 0, RefusalReason::NotEven, Scaling::None}),
     [](const auto &i) { return std::string(i.param.what); });
 
+TEST(Propose, NoSmallerThanTheDevicesFramebuffers) {
+  KmsSnapshot s = device({plane(1, DRM_PLANE_TYPE_PRIMARY, {kXr24})});
+  s.min_width = 32;
+  s.min_height = 10;
+  EXPECT_EQ(ask(s, frame(DRM_FORMAT_XRGB8888, 0, 32, 10)).planes, (Ids{1}));
+  const Answer narrow = ask(s, frame(DRM_FORMAT_XRGB8888, 0, 31, 10));
+  EXPECT_EQ(narrow.reason(s, 1), RefusalReason::TooSmall);
+  EXPECT_EQ(narrow.refusals[0].sentence,
+            "plane 1 (primary) belongs to a device whose framebuffers have 32x10 at least");
+  EXPECT_EQ(ask(s, frame(DRM_FORMAT_XRGB8888, 0, 32, 9)).reason(s, 1), RefusalReason::TooSmall);
+  FrameNeed part = frame(DRM_FORMAT_XRGB8888, 0, 64, 64); // it is the framebuffer that has to be as large
+  part.crop = Rect{0, 0, 4, 4};
+  EXPECT_EQ(ask(s, part).planes, (Ids{1}));
+  EXPECT_EQ(nearestMiss(s, 0, frame(DRM_FORMAT_XRGB8888, 0, 1, 1), {}).at(0).sentence,
+            "XR24 32x10 would be shown in that size, on plane 1 (primary)");
+}
+
 TEST(Propose, LimitsOfSomeFormatsAndModifiers) {
   KmsSnapshot s = device({plane(1, DRM_PLANE_TYPE_PRIMARY, pairs({DRM_FORMAT_NV12, DRM_FORMAT_XRGB8888}, {kY, 0}))});
   PlaneFormatLimits tiled, nv12;
