@@ -216,17 +216,30 @@ Error Display::whyNot(const FrameNeed &need) const {
 }
 
 Status Display::setFrames(const FrameNeed &need, const ColorChoice &color) {
+  DisplayLook look;
   {
     const std::lock_guard lock(look_mutex_);
-    look_ = wanted_look_;
+    look = wanted_look_;
   }
-  FrameNeed turned = need;
-  turned.rotation = look_.rotation;
+  const FrameNeed before = need_;
+  const DisplayLook worn = look_;
   std::vector<Refusal> refusals;
   const KmsSnapshot possible = candidates();
-  if (propose(possible, output_.crtc, turned, failures_, &refusals).empty())
-    return noPlane(possible, output_.crtc, turned, failures_, refusals).error();
-  need_ = turned;
+  need_ = need;
+  wear(look);
+  if (propose(possible, output_.crtc, need_, failures_, &refusals).empty()) {
+    const NoPlane none = noPlane(possible, output_.crtc, need_, failures_, refusals);
+    const bool other = accepted_ && asBefore(look) != look;
+    if (other) wear(asBefore(look));
+    if (!other || propose(possible, output_.crtc, need_, failures_, nullptr).empty()) {
+      need_ = before;
+      look_ = worn;
+      return none.error();
+    }
+    asked_ = look;
+    warnOfLook(none.refusal);
+  }
+  asked_ = look;
   color_ = color;
   // framebuffers of the old frames will not be asked for again
   importer_->clear();
@@ -248,12 +261,12 @@ void Display::refreshLook(const DisplayFrameRequest &request) {
   }
   const ImportKey &key = request.source.key;
   const auto width = static_cast<int>(key.width), height = static_cast<int>(key.height);
-  if (plan_ && look == look_ && request.crop == need_.crop && key.n_planes == need_.memory_planes &&
+  if (plan_ && look == asked_ && request.crop == need_.crop && key.n_planes == need_.memory_planes &&
       width == need_.width && height == need_.height && request.overlay_x == overlay_x_ &&
       request.overlay_y == overlay_y_)
     return;
-  look_ = look;
-  need_.rotation = look.rotation;
+  if (look != asked_) wear(look);
+  asked_ = look;
   need_.width = width; // the caps may be those of the crop
   need_.height = height;
   need_.crop = request.crop;

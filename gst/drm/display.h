@@ -98,6 +98,7 @@ public:
     Committer::Events commit;
     std::function<void(const std::string &)> configured; // the configuration() has changed
     std::function<void(const std::string &)> note;       // something the user may want to know once; any thread
+    std::function<void(const std::string &)> warning;    // something that was asked for is not done; in show()
     std::function<void()> no_overlay;                    // overlayPossible() has become false; in show()
   };
   struct Counters {
@@ -125,7 +126,8 @@ public:
   // The frames that follow look like this: mode, plane and rectangles are chosen with the first of them. Errors: no
   // plane has the pair, or in this size; what there is instead.
   Status setFrames(const FrameNeed &need, const ColorChoice &color);
-  // From the next frame on. Any thread.
+  // From the next frame on. What the display cannot do ends a stream that begins so; one that plays goes on with the
+  // look it had, after one warning. Any thread.
   void setLook(const DisplayLook &look);
 
   // Errors carry the errno. The pair is remembered where it was the kernel that refused this framebuffer: see
@@ -183,7 +185,9 @@ private:
   Status rememberScreen();
   Status choose(const std::shared_ptr<Framebuffer> &fb);
   KmsSnapshot candidates() const;
-  bool takesLook(const KmsPlane &plane) const;
+  void wear(const DisplayLook &look);
+  DisplayLook asBefore(const DisplayLook &look) const;
+  void warnOfLook(const std::string &why);
   Result<bool> tryPlan(Plan &plan, const std::shared_ptr<Framebuffer> &fb, std::shared_ptr<Framebuffer> &black,
                        Attempts &attempts);
   // What was tried, for errors.
@@ -198,6 +202,7 @@ private:
   bool wantsHdr() const;
   void chooseOutputSettings(Plan &plan) const;
   Error refusePair(const Attempts &attempts);
+  std::string whyRefused(const Attempts &attempts) const;
   void refreshLook(const DisplayFrameRequest &request);
   void outputsChanged();
   void refreshOutput();
@@ -224,7 +229,10 @@ private:
   FrameNeed need_;
   int overlay_x_ = 0, overlay_y_ = 0; // of the plan, as DisplayFrameRequest has them
   ColorChoice color_;
-  DisplayLook look_; // of the plan
+  DisplayLook look_;                    // of the plan
+  DisplayLook asked_;                   // for which it was made: look_ is an earlier one where that cannot be
+  std::optional<DisplayLook> accepted_; // of the last plan that was taken
+  std::optional<DisplayLook> warned_;   // that cannot be, and the user knows
   mutable std::mutex offered_mutex_;
   mutable std::shared_ptr<const KmsSnapshot> offered_; // what the last offers() came from
   std::mutex look_mutex_;

@@ -106,18 +106,8 @@ bool Display::claimPlanes(const Plan &plan) {
 KmsSnapshot Display::candidates() const {
   KmsSnapshot result = snapshot_;
   for (KmsPlane &plane : result.planes)
-    if ((options_.plane != 0 && plane.id != options_.plane) || !takesLook(plane)) plane.possible_crtcs = 0;
+    if (options_.plane != 0 && plane.id != options_.plane) plane.possible_crtcs = 0;
   return result;
-}
-
-bool Display::takesLook(const KmsPlane &plane) const {
-  if (look_.alpha != 0xffff && !plane.properties.contains("alpha")) return false;
-  if (!look_.zpos) return true;
-  const auto z = plane.properties.find("zpos");
-  if (z == plane.properties.end()) return false;
-  if (z->second.immutable()) return z->second.value == *look_.zpos;
-  return *look_.zpos >= z->second.named("min").value_or(0) &&
-         *look_.zpos <= z->second.named("max").value_or(UINT64_MAX);
 }
 
 // Whether the kernel takes it, as it is or over black. Errors: nothing will be taken.
@@ -206,6 +196,18 @@ Status Display::choose(const std::shared_ptr<Framebuffer> &fb) {
   }
   Attempts attempts;
   auto taken = tryAll(fb, attempts);
+  if (taken && !*taken && accepted_ && *accepted_ != look_) {
+    const std::string why = whyRefused(attempts);
+    // where it is to be is another matter than how
+    for (const DisplayLook &former : {asBefore(look_), *accepted_}) {
+      if (former == look_) continue;
+      wear(former);
+      attempts = {};
+      taken = tryAll(fb, attempts);
+      if (!taken || *taken) break;
+    }
+    if (taken && *taken) warnOfLook(why);
+  }
   if (!taken) return taken.error();
   if (!*taken) return refusePair(attempts);
   describe();
@@ -264,6 +266,7 @@ Result<bool> Display::tryAll(const std::shared_ptr<Framebuffer> &fb, Attempts &a
         if (!taken) return taken.error();
         if (!*taken) continue;
         plan_ = plan;
+        accepted_ = look_;
         overlay_.reset();
         share_->mode = CrtcShare::Mode{choice.mode, plan.mode, plan.settings, plan.hdr};
         return true;
@@ -280,11 +283,38 @@ Error Display::refusePair(const Attempts &attempts) {
   for (const size_t plane : attempts.planes) failures_.add(snapshot_.planes[plane].id, need_.format, width, height);
   const KmsSnapshot possible = candidates();
   if (attempts.planes.empty()) return noPlane(possible, output_.crtc, need_, failures_, attempts.refusals).error();
-  return Error{snapshot_.connectors[output_.connector].name + " of " + device_->path() + " (" + device_->driver() +
-                   ") refuses " + describeNeed(need_) + " in every way tried (" + attempts.text +
-                   (attempts.number > kAttemptsListed ? "; …). " : "). ") +
-                   noPlane(possible, output_.crtc, need_, failures_, {}).possible,
-               0, "Set mode= to the frame's size, or change format or size upstream"};
+  return Error{whyRefused(attempts) + ". " + noPlane(possible, output_.crtc, need_, failures_, {}).possible, 0,
+               "Set mode= to the frame's size, or change format or size upstream"};
+}
+
+std::string Display::whyRefused(const Attempts &attempts) const {
+  if (attempts.planes.empty()) return noPlane(candidates(), output_.crtc, need_, failures_, attempts.refusals).refusal;
+  return snapshot_.connectors[output_.connector].name + " of " + device_->path() + " (" + device_->driver() +
+         ") refuses " + describeNeed(need_) + " in every way tried (" + attempts.text +
+         (attempts.number > kAttemptsListed ? "; …)" : ")");
+}
+
+// How frames were shown up to now, where they are to be now.
+DisplayLook Display::asBefore(const DisplayLook &look) const {
+  DisplayLook former = *accepted_;
+  former.rectangle = look.rectangle;
+  former.keep_aspect = look.keep_aspect;
+  return former;
+}
+
+void Display::wear(const DisplayLook &look) {
+  look_ = look;
+  need_.rotation = look.rotation;
+  need_.alpha = look.alpha != 0xffff;
+  need_.zpos = look.zpos;
+}
+
+// What was asked for of a stream that plays cannot be: it goes on as it was. Once, however often frames change then.
+void Display::warnOfLook(const std::string &why) {
+  if (warned_ == asked_) return;
+  warned_ = asked_;
+  if (events_.warning)
+    events_.warning("what was set while playing cannot be shown, and the frames go on as before: " + why);
 }
 
 } // namespace gstzc

@@ -256,6 +256,9 @@ static gboolean open_display(GstDrmModifierSink *self) {
   events.note = [self](const std::string &text) {
     GST_ELEMENT_INFO(self, RESOURCE, NOT_FOUND, ("%s", text.c_str()), (nullptr));
   };
+  events.warning = [self](const std::string &text) {
+    GST_ELEMENT_WARNING(self, RESOURCE, SETTINGS, ("%s", text.c_str()), (nullptr));
+  };
   // Elements that attached to frames what is not shown draw into them instead, where they can.
   events.no_overlay = [self] {
     self->state->negotiation.offer(self->state->display->offers(), false);

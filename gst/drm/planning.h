@@ -43,9 +43,11 @@ struct FrameNeed {
   int height = 0;
   int par_n = 1; // pixel aspect ratio
   int par_d = 1;
-  uint32_t rotation = 0;      // DRM_MODE_ROTATE_* with DRM_MODE_REFLECT_*; 0: as it is
-  unsigned memory_planes = 0; // that its buffers have; 0: not known
-  std::optional<Rect> crop;   // the part to be shown, in its pixels; nothing: all
+  uint32_t rotation = 0;        // DRM_MODE_ROTATE_* with DRM_MODE_REFLECT_*; 0: as it is
+  unsigned memory_planes = 0;   // that its buffers have; 0: not known
+  bool alpha = false;           // less than opaque, by the plane's property
+  std::optional<uint64_t> zpos; // of the plane; nothing: as it is
+  std::optional<Rect> crop;     // the part to be shown, in its pixels; nothing: all
   // Wanted on the display, pixels, rotation included; 0x0: pixel for pixel.
   int target_width = 0;
   int target_height = 0;

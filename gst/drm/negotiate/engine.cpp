@@ -89,6 +89,7 @@ public:
     const auto rotation = planeRotation(plane, need_.rotation);
     if (!rotation) return refuse(RefusalReason::RotationRefused, "cannot turn or reflect the picture that way");
     v.option.rotation = *rotation;
+    if (auto bad = lookRefusal(plane); bad.refused) return bad;
     if (auto bad = scalingRefusal(limits, &v.option.open); bad.refused) return bad;
     if (failures_.contains(plane.id, need_.format, static_cast<uint32_t>(std::max(need_.width, 0)),
                            static_cast<uint32_t>(std::max(need_.height, 0))))
@@ -155,6 +156,26 @@ private:
     return {};
   }
 
+  Verdict lookRefusal(const KmsPlane &plane) const {
+    if (need_.alpha)
+      if (const auto p = plane.properties.find("alpha"); p == plane.properties.end() || p->second.immutable())
+        return refuse(RefusalReason::NoAlpha, p == plane.properties.end() ? "has no alpha property"
+                                                                          : "has an alpha property that cannot be set");
+    if (!need_.zpos) return {};
+    const auto p = plane.properties.find("zpos");
+    const std::string wanted = ", wanted " + std::to_string(*need_.zpos);
+    if (p == plane.properties.end()) return refuse(RefusalReason::ZposRefused, "has no zpos property");
+    const KmsProperty &zpos = p->second;
+    if (zpos.immutable()) {
+      if (zpos.value == *need_.zpos) return {};
+      return refuse(RefusalReason::ZposRefused, "has zpos " + std::to_string(zpos.value) + " for good" + wanted);
+    }
+    const uint64_t min = zpos.named("min").value_or(0), max = zpos.named("max").value_or(UINT64_MAX);
+    if (*need_.zpos >= min && *need_.zpos <= max) return {};
+    return refuse(RefusalReason::ZposRefused,
+                  "has zpos " + std::to_string(min) + " to " + std::to_string(max) + wanted);
+  }
+
   Verdict scalingRefusal(const PlaneFormatLimits &limits, OpenQuestions *open) const {
     if (scaling_ == Scaling::None || !factors_) return {};
     if (!limits.scaling.value_or(true))
@@ -205,6 +226,8 @@ const char *reasonName(RefusalReason reason) {
   case RefusalReason::ScalingRefused: return "scaling-refused";
   case RefusalReason::NotEven: return "not-even";
   case RefusalReason::RotationRefused: return "rotation-refused";
+  case RefusalReason::NoAlpha: return "no-alpha";
+  case RefusalReason::ZposRefused: return "zpos-refused";
   case RefusalReason::MemoryPlanes: return "memory-planes";
   case RefusalReason::SourceOutside: return "source-outside";
   case RefusalReason::FailedBefore: return "failed-before";
@@ -232,6 +255,8 @@ std::string describeNeed(const FrameNeed &need) {
             : turn == DRM_MODE_ROTATE_180 ? ", rotated by 180 degrees"
                                           : ", rotated by 270 degrees";
   if (need.rotation & kReflections) text += ", reflected";
+  if (need.alpha) text += ", less than opaque";
+  if (need.zpos) text += ", at zpos " + std::to_string(*need.zpos);
   return text;
 }
 

@@ -53,6 +53,8 @@ enum class RefusalReason {
   ScalingRefused, // none, or not by this factor
   NotEven,        // a side that splits a chroma sample
   RotationRefused,
+  NoAlpha,       // property that could be set
+  ZposRefused,   // no property, or the value is not among its own
   MemoryPlanes,  // the buffers have another number of planes than the pair
   SourceOutside, // the part to be shown is not within the frame
   FailedBefore,
@@ -121,7 +123,8 @@ OfferedFormats offers(const KmsSnapshot &snapshot, size_t crtc, const FailureMem
 struct NearMiss {
   DrmFormat format;
   size_t plane = 0;
-  std::string sentence; // "NV12 would be shown with INTEL_X_TILED or linear, on plane 51 (overlay)"
+  std::string sentence;    // "NV12 would be shown with INTEL_X_TILED or linear, on plane 51 (overlay)"
+  std::string remedy = {}; // where it is not about format, layout or size
 };
 std::vector<NearMiss> nearestMiss(const KmsSnapshot &snapshot, size_t crtc, const FrameNeed &need,
                                   const FailureMemory &failures);

@@ -30,15 +30,28 @@ int distance(uint32_t wanted, uint32_t other) {
 // The same frame asked for less: as it is, if only turning or scaling is in the way, or in a size that is possible.
 bool eased(const KmsSnapshot &snapshot, size_t crtc, const FrameNeed &need, const FailureMemory &failures,
            std::vector<NearMiss> *result) {
-  const auto attempt = [&](const FrameNeed &easier, const std::string &how) {
+  const auto attempt = [&](const FrameNeed &easier, const std::string &how, const std::string &remedy = {}) {
     const auto options = propose(snapshot, crtc, easier, failures, nullptr);
     if (options.empty()) return false;
     const size_t plane = options.front().plane;
     result->push_back({need.format, plane,
-                       describeNeed(easier) + " would be shown " + how + ", on " + planeName(snapshot.planes[plane])});
+                       describeNeed(easier) + " would be shown " + how + ", on " + planeName(snapshot.planes[plane]),
+                       remedy});
     return true;
   };
   FrameNeed easier = need;
+  if (need.alpha) {
+    easier.alpha = false;
+    if (attempt(easier, "with alpha=1", "Leave alpha at 1")) return true;
+    easier = need;
+  }
+  if (need.zpos) {
+    easier.zpos.reset();
+    if (attempt(easier, "at the plane's own zpos", "Leave zpos at -1, or choose one that a plane has")) return true;
+    easier.alpha = false;
+    if (attempt(easier, "with alpha=1, at the plane's own zpos", "Leave alpha at 1 and zpos at -1")) return true;
+    easier = need;
+  }
   if (scalingOf(need) != Scaling::None) {
     easier.target_width = easier.target_height = 0;
     if (attempt(easier, "pixel for pixel")) return true;
@@ -59,6 +72,8 @@ bool eased(const KmsSnapshot &snapshot, size_t crtc, const FrameNeed &need, cons
     const PlaneFormatLimits limits = limitsOf(plane, need.format);
     easier = need;
     easier.rotation = 0;
+    easier.alpha = false;
+    easier.zpos.reset();
     easier.crop.reset();
     easier.target_width = easier.target_height = 0;
     const auto fit = [](int value, uint32_t low, uint32_t high) {
@@ -156,6 +171,10 @@ NoPlane noPlane(const KmsSnapshot &snapshot, size_t crtc, const FrameNeed &need,
   }
   result.possible += ". Nearest: " + near.front().sentence;
   const DrmFormat &best = near.front().format;
+  if (!near.front().remedy.empty()) {
+    result.remedy = near.front().remedy;
+    return result;
+  }
   result.remedy = best == need.format ? "Scale, turn or crop upstream, such as with videoconvertscale or videoflip"
                                       : "Ask upstream for drm-format=" + toString(best) + ", or let it convert";
   return result;

@@ -17,7 +17,7 @@ namespace {
 const char kProfile[] = R"({
   "driver": "invented", "device": "a test's", "provenance": "a test",
   "planes": [
-    {"type": "Primary", "label": "graphics", "formats": ["XR24", "AR24"],
+    {"type": "Primary", "label": "graphics", "zpos": {"min": 0, "max": 5}, "formats": ["XR24", "AR24"],
      "in_formats": [{"modifier": "0x0", "formats": ["XR24", "AR24"]}]},
     {"type": "Overlay", "label": "video", "formats": ["NV12"],
      "in_formats": [{"modifier": "0x0100000000000002", "formats": ["NV12"]}, {"modifier": "0x0", "formats": ["NV12"]}]}
@@ -41,6 +41,9 @@ const Failing kFailing[] = {
     {"scaling", "videotestsrc num-buffers=3 ! video/x-raw,format=NV12,width=640,height=480",
      "render-rectangle=<0,0,1280,720>",
      R"(,"refuses": [{"scaled": true, "error": "ERANGE"}, {"scaled": false, "error": "ENOSPC"}])"},
+    {"alpha", "videotestsrc num-buffers=3 ! video/x-raw,format=NV12,width=640,height=480", "alpha=0.5"},
+    {"zpos", "videotestsrc num-buffers=3 ! video/x-raw,format=BGRx,width=640,height=480", "zpos=77"},
+    {"both", "videotestsrc num-buffers=3 ! video/x-raw,format=NV12,width=640,height=480", "zpos=3 alpha=0.2"},
     {"mode", "videotestsrc num-buffers=3", "mode=99999x7"},
     {"connector", "videotestsrc num-buffers=3", "connector=HDMI-A-7"},
     {"plane", "videotestsrc num-buffers=3 ! video/x-raw,format=NV12", "plane-id=7"},

@@ -48,6 +48,7 @@ protected:
       const std::lock_guard lock(mutex_);
       notes_.push_back(text);
     };
+    events.warning = [this](const std::string &text) { warnings_.push_back(text); };
     auto display = Display::open(options_, events);
     EXPECT_TRUE(display) << display.error().message();
     return display ? display.take() : nullptr;
@@ -107,6 +108,7 @@ protected:
   std::unique_ptr<Display> display_;
   std::mutex mutex_;
   std::vector<std::string> failures_, notes_;
+  std::vector<std::string> warnings_;
 };
 
 TEST_F(DisplayTest, FramesAreShownAndTheScreenIsPutBack) {
@@ -190,6 +192,67 @@ TEST_F(DisplayTest, WhatIsAskedOfThePlaneIsSet) {
   drained();
   EXPECT_EQ(planeValue(50, "CRTC_ID"), 40u) << "the best plane again";
   EXPECT_EQ(planeValue(51, "CRTC_ID"), 0u);
+}
+
+// A stream that plays is worth more than a property.
+TEST_F(DisplayTest, WhatCannotBeWhilePlayingIsAWarningAndGoesOnAsBefore) {
+  KmsSnapshot s = desk();
+  s.planes[0].properties.emplace("alpha", ranged(200, 0xffff, 0, 0xffff));
+  s.planes[0].properties.emplace("zpos", ranged(201, 1, 0, 7));
+  open(s);
+  frames(kXr24);
+  DisplayLook look;
+  look.zpos = 3;
+  display_->setLook(look);
+  ASSERT_TRUE(show(kXr24));
+  look.zpos = 8;
+  display_->setLook(look);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(show(kXr24));
+  drained();
+  EXPECT_EQ(display_->counters().commit.shown, 4u);
+  EXPECT_EQ(planeValue(50, "zpos"), 3u);
+  ASSERT_EQ(warnings_.size(), 1u);
+  EXPECT_NE(warnings_[0].find("has zpos 0 to 7, wanted 8"), std::string::npos) << warnings_[0];
+  look.rectangle = Rect{10, 20, 320, 240}; // which can be
+  display_->setLook(look);
+  ASSERT_TRUE(show(kXr24));
+  drained();
+  EXPECT_EQ(planeValue(50, "CRTC_X"), 10u);
+  EXPECT_EQ(planeValue(50, "zpos"), 3u);
+  const auto other = display_->setFrames({.format = kAr24, .width = 640, .height = 480}, {});
+  EXPECT_TRUE(other) << other.error().message();
+  look.zpos = 4;
+  display_->setLook(look);
+  frames(kXr24);
+  ASSERT_TRUE(show(kXr24));
+  drained();
+  EXPECT_EQ(planeValue(50, "zpos"), 4u);
+  EXPECT_TRUE(failures_.empty());
+}
+
+// What TEST_ONLY refuses of a look says nothing of the frames as they were.
+TEST_F(DisplayTest, ALookThatTheKernelRefusesWhilePlayingIsNotRememberedOfTheFrames) {
+  KmsSnapshot s = desk();
+  s.planes.resize(1);
+  s.planes[0].properties.emplace("rotation", rotations(202, {{"rotate-0", 0}, {"rotate-180", 2}}));
+  ProfileRefusal turned;
+  turned.rotations = DRM_MODE_ROTATE_180;
+  turned.error = ERANGE;
+  refusals_ = {turned};
+  open(s);
+  frames(kXr24);
+  ASSERT_TRUE(show(kXr24));
+  display_->setLook({.rotation = DRM_MODE_ROTATE_180});
+  ASSERT_TRUE(show(kXr24));
+  drained();
+  ASSERT_EQ(warnings_.size(), 1u);
+  EXPECT_NE(warnings_[0].find("ERANGE"), std::string::npos) << warnings_[0];
+  EXPECT_FALSE(display_->pairRefused());
+  EXPECT_TRUE(display_->offers(640, 480).contains(kXr24));
+  frames(kXr24);
+  ASSERT_TRUE(show(kXr24));
+  drained();
+  EXPECT_EQ(display_->counters().commit.shown, 3u);
 }
 
 TEST_F(DisplayTest, CropIsTheSourceRectangle) {

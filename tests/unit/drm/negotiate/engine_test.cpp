@@ -317,6 +317,60 @@ TEST(Propose, Rotation) {
   EXPECT_EQ(ask(s, need).options.at(0).scaling, Scaling::None);
 }
 
+KmsPlane with(KmsPlane p, const char *name, uint64_t value, uint64_t min, uint64_t max, bool immutable = false) {
+  KmsProperty property = testdata::property(78, value);
+  property.flags = DRM_MODE_PROP_RANGE | (immutable ? DRM_MODE_PROP_IMMUTABLE : 0u);
+  property.values = {{"min", min}, {"max", max}};
+  p.properties.emplace(name, property);
+  return p;
+}
+
+TEST(Propose, Alpha) {
+  const KmsPlane bare = plane(1, DRM_PLANE_TYPE_PRIMARY, {kXr24});
+  const KmsSnapshot s = device({bare, with(plane(2, DRM_PLANE_TYPE_OVERLAY, {kXr24}), "alpha", 0, 0, 0xffff),
+                                with(plane(3, DRM_PLANE_TYPE_OVERLAY, {kXr24}), "alpha", 0, 0, 0xffff, true)});
+  FrameNeed need = frame(DRM_FORMAT_XRGB8888);
+  EXPECT_EQ(ask(s, need).planes, (Ids{1, 2, 3}));
+  need.alpha = true;
+  const Answer a = ask(s, need);
+  EXPECT_EQ(a.planes, (Ids{2}));
+  EXPECT_EQ(a.reason(s, 1), RefusalReason::NoAlpha);
+  EXPECT_EQ(a.refusals[0].sentence, "plane 1 (primary) has no alpha property");
+  EXPECT_EQ(a.refusals[1].sentence, "plane 3 (overlay) has an alpha property that cannot be set");
+  const KmsSnapshot none = device({bare});
+  const auto near = nearestMiss(none, 0, need, {});
+  EXPECT_EQ(near.at(0).sentence, "XR24 1920x1080 would be shown with alpha=1, on plane 1 (primary)");
+  EXPECT_EQ(near.at(0).remedy, "Leave alpha at 1");
+}
+
+struct ZposCase {
+  const char *what;
+  uint64_t wanted;
+  Ids planes;
+  std::string sentence; // of plane 2
+};
+class Zpos : public testing::TestWithParam<ZposCase> {};
+TEST_P(Zpos, IsOneOfThePlanesOwn) {
+  const KmsSnapshot s = device({plane(1, DRM_PLANE_TYPE_PRIMARY, {kXr24}),
+                                with(plane(2, DRM_PLANE_TYPE_OVERLAY, {kXr24}), "zpos", 1, 1, 5),
+                                with(plane(3, DRM_PLANE_TYPE_OVERLAY, {kXr24}), "zpos", 7, 7, 7, true)});
+  FrameNeed need = frame(DRM_FORMAT_XRGB8888);
+  need.zpos = GetParam().wanted;
+  const Answer a = ask(s, need);
+  EXPECT_EQ(a.planes, GetParam().planes);
+  EXPECT_EQ(a.refusals.at(0).sentence, "plane 1 (primary) has no zpos property");
+  for (const Refusal &r : a.refusals) {
+    EXPECT_EQ(r.reason, RefusalReason::ZposRefused);
+    if (s.planes[r.plane].id == 2) EXPECT_EQ(r.sentence, GetParam().sentence);
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Values, Zpos,
+                         testing::Values(ZposCase{"below", 0, {}, "plane 2 (overlay) has zpos 1 to 5, wanted 0"},
+                                         ZposCase{"least", 1, {2}, ""}, ZposCase{"most", 5, {2}, ""},
+                                         ZposCase{"above", 6, {}, "plane 2 (overlay) has zpos 1 to 5, wanted 6"},
+                                         ZposCase{"immutable", 7, {3}, "plane 2 (overlay) has zpos 1 to 5, wanted 7"}),
+                         [](const auto &i) { return std::string(i.param.what); });
+
 TEST(Propose, UnturnedIsAlwaysPossible) { // also of a profile whose list of rotations forgets it
   const KmsSnapshot s = device({turning(plane(1, DRM_PLANE_TYPE_PRIMARY, {kXr24}), {{"rotate-90", 1}})});
   EXPECT_EQ(ask(s, frame(DRM_FORMAT_XRGB8888)).planes, (Ids{1}));
