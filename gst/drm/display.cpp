@@ -80,7 +80,7 @@ void Display::refreshOutput() {
   KmsConnector &mine = snapshot_.connectors[output_.connector];
   for (const KmsConnector &c : now->connectors)
     if (c.id == mine.id) mine.modes = c.modes;
-  plan_.reset();
+  dropPlan();
 }
 
 Status Display::chooseDisplayOutput() {
@@ -144,14 +144,21 @@ Status Display::rememberScreen() {
   return Nothing{};
 }
 
-// What others show stays.
-void Display::leaveOutput() {
-  if (!plan_ || plan_->modeset_due) return;
+// A plan's planes off.
+std::shared_ptr<DisplayFrame> Display::farewell(const Plan &plan) {
   auto frame = frames_.take();
   frame->farewell = true;
   for (const std::optional<size_t> &plane :
-       {std::optional(plan_->plane), plan_->overlay_plane, plan_->background ? plan_->background_plane : std::nullopt})
+       {std::optional(plan.plane), plan.overlay_plane, plan.background ? plan.background_plane : std::nullopt})
     if (plane) frame->state.planes.push_back({*plane, nullptr, {}, {}, nullptr});
+  return frame;
+}
+
+// What others show stays.
+void Display::leaveOutput() {
+  dropPlan();
+  if (!on_screen_) return;
+  auto frame = farewell(*on_screen_);
   if (test(frame->state) != 0) return; // it goes when its framebuffer does
   committer_->interrupt(false);
   committer_->flush();
@@ -178,6 +185,7 @@ Status Display::close() {
     if (last && share->saved) result = share->saved->restore(device_, this);
     // only now may frames and framebuffers go: nothing of ours is on screen any more
     plan_.reset();
+    on_screen_.reset();
     committer_.reset();
     overlay_.reset();
     importer_->clear();
@@ -243,8 +251,15 @@ Status Display::setFrames(const FrameNeed &need, const ColorChoice &color) {
   color_ = color;
   // framebuffers of the old frames will not be asked for again
   importer_->clear();
-  plan_.reset();
+  dropPlan();
   return Nothing{};
+}
+
+// What comes next is chosen anew.
+void Display::dropPlan() {
+  if (plan_ && !plan_->modeset_due) on_screen_ = std::move(plan_);
+  plan_.reset();
+  outside_.clear();
 }
 
 void Display::setLook(const DisplayLook &look) {
@@ -261,9 +276,9 @@ void Display::refreshLook(const DisplayFrameRequest &request) {
   }
   const ImportKey &key = request.source.key;
   const auto width = static_cast<int>(key.width), height = static_cast<int>(key.height);
-  if (plan_ && look == asked_ && request.crop == need_.crop && key.n_planes == need_.memory_planes &&
-      width == need_.width && height == need_.height && request.overlay_x == overlay_x_ &&
-      request.overlay_y == overlay_y_)
+  if ((plan_ || !outside_.empty()) && look == asked_ && request.crop == need_.crop &&
+      key.n_planes == need_.memory_planes && width == need_.width && height == need_.height &&
+      request.overlay_x == overlay_x_ && request.overlay_y == overlay_y_)
     return;
   if (look != asked_) wear(look);
   asked_ = look;
@@ -273,7 +288,7 @@ void Display::refreshLook(const DisplayFrameRequest &request) {
   need_.memory_planes = key.n_planes;
   overlay_x_ = request.overlay_x;
   overlay_y_ = request.overlay_y;
-  plan_.reset();
+  dropPlan();
 }
 
 Result<std::shared_ptr<Framebuffer>> Display::import(const FramebufferImporter::Source &source) {
@@ -384,7 +399,7 @@ Result<Committer::Submitted> Display::show(std::shared_ptr<Framebuffer> fb, Disp
   if (output_changed_.exchange(false)) refreshOutput();
   refreshLook(request);
   if (!plan_ || plan_->modeset_due) device_->claims().mark(snapshot_, this);
-  if (!plan_) {
+  if (!plan_ && outside_.empty()) {
     auto chosen = choose(fb);
     // another process has the display: as when it takes it from a stream that plays
     if (!chosen && chosen.error().code == EACCES && device_->regainMaster()) chosen = choose(fb);
@@ -393,8 +408,9 @@ Result<Committer::Submitted> Display::show(std::shared_ptr<Framebuffer> fb, Disp
       return Committer::Submitted::Accepted;
     }
     if (!chosen) return chosen.error();
-    saw_master_ = true;
+    saw_master_ = saw_master_ || *chosen;
   }
+  if (!plan_) return hide(request.wait);
 
   auto used = overlayUse(fb, request);
   if (!used) return used.error();
@@ -415,6 +431,8 @@ Result<Committer::Submitted> Display::show(std::shared_ptr<Framebuffer> fb, Disp
   auto submitted = committer_->submit(std::move(frame), request.wait);
   if (submitted && *submitted == Committer::Submitted::Accepted) {
     plan_->modeset_due = false;
+    on_screen_.reset();
+    told_outside_ = false;
     if (overlay && overlay->fb) boxes_shown_ += request.overlay->boxes.size();
   }
   return submitted;
@@ -447,7 +465,8 @@ Display::Counters Display::counters() const {
           boxes_shown_.load(),
           overlay_redraws_.load(),
           tests_.load(),
-          tests_refused_.load()};
+          tests_refused_.load(),
+          unseen_.load()};
 }
 
 } // namespace gstzc

@@ -107,6 +107,7 @@ public:
     uint64_t boxes = 0;                    // shown, each frame's counted
     uint64_t overlay_redraws = 0;          // pictures of overlays that were painted in
     uint64_t tests = 0, tests_refused = 0; // TEST_ONLY commits
+    uint64_t unseen = 0; // frames that were let go at once: another process's display, nothing of them on the display
   };
 
   static Result<std::unique_ptr<Display>> open(const Options &options, Events events);
@@ -139,7 +140,8 @@ public:
 
   // Whether overlays are wanted and, as far as is known, will be shown. Any thread.
   bool overlayPossible() const { return overlay_possible_; }
-  // Hands the frame to the committer. Errors of the choice of mode and plane list what was tried.
+  // Hands the frame to the committer. Errors of the choice of mode and plane list what was tried. Where nothing of the
+  // frames would be on the display, going by the look, its planes go off and frames are let go, until the look changes.
   Result<Committer::Submitted> show(std::shared_ptr<Framebuffer> fb, DisplayFrameRequest request);
   Result<Committer::Submitted> drain() { return committer_->drain(); }
   // Drops what is not committed yet.
@@ -183,7 +185,11 @@ private:
   void join();
   void leaveOutput();
   Status rememberScreen();
-  Status choose(const std::shared_ptr<Framebuffer> &fb);
+  // False: nothing of the frame would be on the display.
+  Result<bool> choose(const std::shared_ptr<Framebuffer> &fb);
+  Result<Committer::Submitted> hide(bool wait);
+  std::shared_ptr<DisplayFrame> farewell(const Plan &plan);
+  void dropPlan();
   KmsSnapshot candidates() const;
   void wear(const DisplayLook &look);
   DisplayLook asBefore(const DisplayLook &look) const;
@@ -196,6 +202,8 @@ private:
     unsigned number = 0;
     std::set<size_t> planes;
     std::vector<Refusal> refusals; // of the first placement
+    std::string outside;           // mode in which nothing of the frame is on the display, if there is one
+    bool inside = false;           // in another one it is
     void refused(const std::string &what, int code);
   };
   Result<bool> tryAll(const std::shared_ptr<Framebuffer> &fb, Attempts &attempts);
@@ -241,12 +249,15 @@ private:
   std::shared_ptr<void> output_watch_;
   std::atomic<bool> unplugged_ = false;
   std::atomic<bool> output_changed_ = false; // what is plugged in may be another display
-  std::atomic<uint64_t> unseen_ = 0;         // frames that came while the display was another process's
+  std::atomic<uint64_t> unseen_ = 0;
   bool pair_refused_ = false;
   bool use_hdr_ = false; // of the plan
   std::unique_ptr<OverlayPictures> overlay_;
   bool saw_master_ = false; // a plan was accepted before
   std::optional<Plan> plan_;
+  std::optional<Plan> on_screen_; // the one before, as long as no frame of plan_ was taken
+  std::string outside_;           // mode in which nothing of the frames is on the display; empty: it is, or not known
+  bool told_outside_ = false;
   ObjectPool<DisplayFrame> frames_;
   bool noted_no_overlay_ = false;
   std::atomic<bool> overlay_possible_ = false;

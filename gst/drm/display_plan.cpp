@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 #include <set>
+#include <utility>
 
 #include <drm_fourcc.h>
 #include <xf86drm.h>
@@ -14,6 +15,13 @@ namespace gstzc {
 namespace {
 
 constexpr unsigned kAttemptsListed = 8; // in an error; more would say the same again
+
+// Far outside of any display, and no sum of its members overflows.
+Rect withinReach(const Rect &rectangle) {
+  constexpr int kFar = 1 << 24;
+  return {std::clamp(rectangle.x, -kFar, kFar), std::clamp(rectangle.y, -kFar, kFar), std::min(rectangle.width, kFar),
+          std::min(rectangle.height, kFar)};
+}
 
 } // namespace
 
@@ -180,7 +188,12 @@ void Display::chooseOutputSettings(Plan &plan) const {
   }
 }
 
-Status Display::choose(const std::shared_ptr<Framebuffer> &fb) {
+Result<bool> Display::choose(const std::shared_ptr<Framebuffer> &fb) {
+  const auto isOutside = [this](const Attempts &attempts) {
+    if (attempts.inside || attempts.outside.empty()) return false;
+    outside_ = attempts.outside;
+    return true;
+  };
   use_hdr_ = wantsHdr();
   if (use_hdr_) {
     Attempts attempts;
@@ -188,14 +201,16 @@ Status Display::choose(const std::shared_ptr<Framebuffer> &fb) {
     if (!taken) return taken.error();
     if (*taken) {
       describe();
-      return Nothing{};
+      return true;
     }
+    if (isOutside(attempts)) return false;
     use_hdr_ = false;
     if (events_.note)
       events_.note("the display refuses HDR metadata (" + attempts.text + "): frames are shown without");
   }
   Attempts attempts;
   auto taken = tryAll(fb, attempts);
+  if (taken && isOutside(attempts)) return false;
   if (taken && !*taken && accepted_ && *accepted_ != look_) {
     const std::string why = whyRefused(attempts);
     // where it is to be is another matter than how
@@ -204,6 +219,7 @@ Status Display::choose(const std::shared_ptr<Framebuffer> &fb) {
       wear(former);
       attempts = {};
       taken = tryAll(fb, attempts);
+      if (taken && isOutside(attempts)) return false;
       if (!taken || *taken) break;
     }
     if (taken && *taken) warnOfLook(why);
@@ -211,7 +227,44 @@ Status Display::choose(const std::shared_ptr<Framebuffer> &fb) {
   if (!taken) return taken.error();
   if (!*taken) return refusePair(attempts);
   describe();
-  return Nothing{};
+  return true;
+}
+
+// Nothing of the frames is on the display: what showed the last one goes off.
+Result<Committer::Submitted> Display::hide(bool wait) {
+  if (on_screen_) {
+    auto frame = farewell(*on_screen_);
+    if (test(frame->state) != 0) { // where the primary plane has to be on it is black
+      auto black = blackPicture(on_screen_->width, on_screen_->height);
+      const Rect all{0, 0, on_screen_->width, on_screen_->height};
+      for (PlaneUse &use : frame->state.planes) {
+        if (!black || snapshot_.planes[use.plane].type != DRM_PLANE_TYPE_PRIMARY) continue;
+        use = {use.plane, *black, all, all, nullptr};
+        frame->background = *black;
+      }
+      if (test(frame->state) != 0) frame.reset(); // the last one stays
+    }
+    if (frame) {
+      auto submitted = committer_->submit(std::move(frame), wait);
+      if (!submitted || *submitted == Committer::Submitted::Interrupted) return submitted;
+    }
+    on_screen_.reset();
+  }
+  ++unseen_;
+  if (!std::exchange(told_outside_, true)) {
+    const Rect r = look_.rectangle.value_or(Rect{});
+    const std::string text = "nothing is shown: render-rectangle=<" + std::to_string(r.x) + "," + std::to_string(r.y) +
+                             "," + std::to_string(r.width) + "," + std::to_string(r.height) +
+                             "> puts the frames outside of the display's " + outside_;
+    {
+      const std::lock_guard lock(text_mutex_);
+      configuration_ = device_->path() + " (" + device_->driver() + ") " +
+                       snapshot_.connectors[output_.connector].name + ", " + text;
+    }
+    if (events_.configured) events_.configured(configuration());
+    if (events_.note) events_.note(text + ". They are dropped until it changes");
+  }
+  return Committer::Submitted::Accepted;
 }
 
 // True: plan_ is what the kernel takes.
@@ -247,8 +300,13 @@ Result<bool> Display::tryAll(const std::shared_ptr<Framebuffer> &fb, Attempts &a
     }
     std::shared_ptr<Framebuffer> black; // made when first wanted
     const Rect all{0, 0, plan.width, plan.height};
-    for (const Placement &place :
-         placements(need_, {look_.rectangle.value_or(all), look_.keep_aspect, plan.width, plan.height})) {
+    const auto places =
+        placements(need_, {withinReach(look_.rectangle.value_or(all)), look_.keep_aspect, plan.width, plan.height});
+    if (!places.empty())
+      attempts.inside = true;
+    else if (attempts.outside.empty())
+      attempts.outside = std::to_string(plan.width) + "x" + std::to_string(plan.height);
+    for (const Placement &place : places) {
       need.target_width = place.target.width;
       need.target_height = place.target.height;
       need.crop = place.source;

@@ -632,7 +632,7 @@ static GstStructure *make_stats(SinkState *state) {
   };
   add("frames", own.frames);
   add("shown", c.commit.shown);
-  add("dropped", c.commit.dropped + own.dropped);
+  add("dropped", c.commit.dropped + c.unseen + own.dropped);
   add("commits", c.commit.commits);
   add("busy-retries", c.commit.busy_retries);
   add("copies", own.copies);

@@ -131,6 +131,19 @@ INSTANTIATE_TEST_SUITE_P(Settings, ProfileLook,
                                          LookCase{"no such plane", "", "plane-id=4711", nullptr, "no plane 4711"},
                                          LookCase{"no rotation", "", "rotate-method=90r", nullptr, "cannot turn"}));
 
+TEST(ProfileSink, ARectangleOutsideShowsNothingAndSaysSo) {
+  const Outcome o = play(twoPlanes(), testSource("NV12"), "render-rectangle=<5000,5000,64,48>");
+  ASSERT_TRUE(o.eos) << testing::PrintToString(o.errors);
+  EXPECT_EQ(o.stat("dropped"), 5u);
+  EXPECT_EQ(o.stat("shown"), 0u);
+  EXPECT_EQ(o.stat("renegotiations"), 0u);
+  ASSERT_EQ(o.infos.size(), 1u);
+  for (const char *part : {"render-rectangle=<5000,5000,64,48>", "640x480"}) {
+    EXPECT_NE(o.infos[0].find(part), std::string::npos) << o.infos[0];
+    EXPECT_NE(o.configuration.find(part), std::string::npos) << o.configuration;
+  }
+}
+
 const char kTiled[] = "NV12:0x0100000000000002";
 
 TEST(ProfileSink, TiledFramesAreShownTiled) {

@@ -255,6 +255,63 @@ TEST_F(DisplayTest, ALookThatTheKernelRefusesWhilePlayingIsNotRememberedOfTheFra
   EXPECT_EQ(display_->counters().commit.shown, 3u);
 }
 
+// Moved off the display a picture is gone, which is no error: it may come back.
+TEST_F(DisplayTest, ARectangleOutsideShowsNothingUntilItIsBack) {
+  open(desk());
+  frames(kXr24);
+  DisplayLook look;
+  for (const Rect &outside : {Rect{5000, 5000, 64, 48}, Rect{-64, 0, 64, 48}, Rect{0, 768, 64, 48},
+                              Rect{INT32_MAX, INT32_MIN, INT32_MAX, INT32_MAX}}) {
+    look.rectangle = outside;
+    display_->setLook(look);
+    for (int i = 0; i < 3; ++i) ASSERT_TRUE(show(kXr24));
+    drained();
+    EXPECT_EQ(planeValue(50, "FB_ID"), 0u);
+    EXPECT_FALSE(display_->pairRefused());
+    look.rectangle = Rect{10, 20, 320, 240};
+    display_->setLook(look);
+    ASSERT_TRUE(show(kXr24));
+    drained();
+    EXPECT_NE(planeValue(50, "FB_ID"), 0u);
+    EXPECT_EQ(planeValue(50, "CRTC_X"), 10u);
+    EXPECT_NE(display_->configuration().find("320x240 at 10,20"), std::string::npos) << display_->configuration();
+  }
+  EXPECT_EQ(display_->counters().unseen, 12u);
+  EXPECT_EQ(display_->counters().commit.shown, 4u);
+  ASSERT_EQ(notes_.size(), 4u) << "one each time";
+  EXPECT_EQ(notes_[0],
+            "nothing is shown: render-rectangle=<5000,5000,64,48> puts the frames outside of the display's 640x480. "
+            "They are dropped until it changes");
+  EXPECT_TRUE(failures_.empty());
+  ASSERT_TRUE(display_->close());
+  display_.reset();
+  EXPECT_EQ(device_->counters().live_framebuffers, 0u);
+  EXPECT_EQ(device_->counters().shown_removed, 0u);
+}
+
+TEST_F(DisplayTest, APrimaryPlaneThatHasToBeOnIsBlackThen) {
+  quirks_.needs_primary = true;
+  open(desk());
+  frames(kXr24);
+  ASSERT_TRUE(show(kXr24));
+  drained();
+  const uint64_t picture = planeValue(50, "FB_ID");
+  display_->setLook({.rectangle = Rect{5000, 0, 64, 48}});
+  ASSERT_TRUE(show(kXr24));
+  drained();
+  EXPECT_NE(planeValue(50, "FB_ID"), 0u);
+  EXPECT_NE(planeValue(50, "FB_ID"), picture);
+  EXPECT_EQ(planeValue(50, "CRTC_W"), 640u);
+  display_->setLook({});
+  ASSERT_TRUE(show(kXr24));
+  drained();
+  EXPECT_EQ(display_->counters().commit.shown, 2u);
+  ASSERT_TRUE(display_->close());
+  display_.reset();
+  EXPECT_EQ(device_->counters().live_framebuffers, 0u);
+  EXPECT_EQ(device_->counters().shown_removed, 0u);
+}
+
 TEST_F(DisplayTest, CropIsTheSourceRectangle) {
   open(desk());
   frames(kXr24);
