@@ -23,7 +23,9 @@ Error wrong(const GstStructure *s, const char *field, const std::string &why, co
 Result<std::vector<std::string>> strings(const GstStructure *s, const char *field) {
   const GValue *value = gst_structure_get_value(s, field);
   std::vector<std::string> result;
-  if (value == nullptr) return wrong(s, field, "the field is missing", "Write the caps like those of the sink's pad");
+  if (value == nullptr)
+    return Error{std::string("caps: the field ") + field + " is missing", 0,
+                 std::string("Add ") + field + "=, such as " + field + "=NV12"};
   const auto add = [&](const GValue *v) {
     if (G_VALUE_HOLDS_STRING(v) && g_value_get_string(v) != nullptr) result.emplace_back(g_value_get_string(v));
   };
@@ -38,17 +40,48 @@ Result<std::vector<std::string>> strings(const GstStructure *s, const char *fiel
   return result;
 }
 
-Result<int> side(const GstStructure *s, const char *field) {
-  int value = 0;
-  if (!gst_structure_has_field(s, field)) return 0;
-  if (!gst_structure_get_int(s, field, &value)) { // a range or list: any
-    const GValue *v = gst_structure_get_value(s, field);
-    if (GST_VALUE_HOLDS_INT_RANGE(v) || GST_VALUE_HOLDS_LIST(v)) return 0;
-    return wrong(s, field, "an integer is needed", "");
+// The sides that a field allows: one entry each for single ones and for ranges, of which one will do.
+Result<std::vector<SideRange>> sides(const GstStructure *s, const char *field) {
+  std::vector<SideRange> result;
+  const GValue *value = gst_structure_get_value(s, field);
+  if (value == nullptr) return std::vector<SideRange>{{}};
+  const Error outside =
+      wrong(s, field, "frames have 1 to " + std::to_string(kMaxFrameSide) + " pixels a side", "Correct the caps");
+  const auto add = [&](const GValue *v) {
+    SideRange side;
+    if (G_VALUE_HOLDS_INT(v)) {
+      side.min = side.max = g_value_get_int(v);
+      if (side.max < 1 || side.max > kMaxFrameSide) return false;
+    } else if (GST_VALUE_HOLDS_INT_RANGE(v)) {
+      side = {gst_value_get_int_range_min(v), gst_value_get_int_range_max(v)};
+      if (side.max < 1 || side.min > kMaxFrameSide) return false;
+      side.min = std::max(side.min, 1);
+      if (side.max > kMaxFrameSide) side.max = INT_MAX;
+    } else {
+      return false;
+    }
+    result.push_back(side);
+    return true;
+  };
+  if (GST_VALUE_HOLDS_LIST(value)) {
+    const guint n = gst_value_list_get_size(value);
+    if (n > kMaxCapsNeeds) return wrong(s, field, "more than " + std::to_string(kMaxCapsNeeds) + " entries", "");
+    for (guint i = 0; i < n; ++i)
+      if (!add(gst_value_list_get_value(value, i))) return outside;
+    return result;
   }
-  if (value < 1 || value > kMaxFrameSide)
-    return wrong(s, field, "frames have 1 to " + std::to_string(kMaxFrameSide) + " pixels a side", "");
-  return value;
+  if (!G_VALUE_HOLDS_INT(value) && !GST_VALUE_HOLDS_INT_RANGE(value))
+    return wrong(s, field, "an integer, a range or a list of them is needed", "Correct the caps");
+  if (!add(value)) return outside;
+  return result;
+}
+
+// A fourcc where GStreamer's name of a format is wanted, and that name.
+std::string nameOfFourcc(const std::string &text) {
+  const auto parsed = parseDrmFormat(text);
+  if (!parsed) return "";
+  const GstVideoFormat format = gst_video_dma_drm_fourcc_to_format(parsed->fourcc);
+  return format == GST_VIDEO_FORMAT_UNKNOWN ? "" : gst_video_format_to_string(format);
 }
 
 } // namespace
@@ -73,26 +106,39 @@ Result<std::vector<CapsNeed>> needsOfCaps(const GstCaps *caps) {
       g_free(text);
       return error;
     }
-    const auto width = side(s, "width"), height = side(s, "height");
-    if (!width) return width.error();
-    if (!height) return height.error();
+    const auto widths = sides(s, "width"), heights = sides(s, "height");
+    if (!widths) return widths.error();
+    if (!heights) return heights.error();
+    if (!gst_structure_has_field(s, "format"))
+      return Error{"caps: video/x-raw without a format can be anything", 0,
+                   "Name the format, such as video/x-raw,format=NV12 or, of dma-bufs, "
+                   "video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=NV12"};
     const auto formats = strings(s, "format");
     if (!formats) return formats.error();
     int par_n = 1, par_d = 1;
     if (!gst_structure_get_fraction(s, "pixel-aspect-ratio", &par_n, &par_d) || par_n <= 0 || par_d <= 0)
       par_n = par_d = 1;
     const auto add = [&](const DrmFormat &format, bool from_system, const std::string &name) {
-      CapsNeed need;
-      need.need.format = format;
-      need.need.width = *width == 0 || *height == 0 ? 0 : *width;
-      need.need.height = need.need.width == 0 ? 0 : *height;
-      need.need.par_n = par_n;
-      need.need.par_d = par_d;
-      need.system_memory = from_system;
-      need.text = std::string("video/x-raw") + (from_system ? " " : "(memory:DMABuf) ") + name +
-                  (need.need.width > 0 ? " " + std::to_string(*width) + "x" + std::to_string(*height) : "");
-      result.push_back(std::move(need));
-      return result.size() <= kMaxCapsNeeds;
+      for (const SideRange &w : *widths)
+        for (const SideRange &h : *heights) {
+          if (result.size() == kMaxCapsNeeds) return false;
+          CapsNeed need;
+          need.need.format = format;
+          need.need.widths = w;
+          need.need.heights = h;
+          if (w.min == w.max && h.min == h.max) {
+            need.need.width = w.min;
+            need.need.height = h.min;
+          }
+          need.need.par_n = par_n;
+          need.need.par_d = par_d;
+          need.system_memory = from_system;
+          const std::string size = sizeText(need.need);
+          need.text = std::string("video/x-raw") + (from_system ? " " : "(memory:DMABuf) ") + name +
+                      (size.empty() ? "" : " " + size);
+          result.push_back(std::move(need));
+        }
+      return true;
     };
     const Error many{"caps of more than " + std::to_string(kMaxCapsNeeds) + " kinds of frames", 0, "Name fewer"};
     for (const std::string &format : *formats) {
@@ -109,6 +155,10 @@ Result<std::vector<CapsNeed>> needsOfCaps(const GstCaps *caps) {
       }
       const GstVideoFormat known = gst_video_format_from_string(format.c_str());
       const bool named = known > GST_VIDEO_FORMAT_ENCODED && drmFormatName(known) != nullptr;
+      if (const std::string meant = nameOfFourcc(format); !named && !meant.empty())
+        return wrong(s, "format", "this is a fourcc, and not what GStreamer calls the format",
+                     "Write format=" + meant + ", or drm-format=" + format +
+                         " with video/x-raw(memory:DMABuf),format=DMA_DRM");
       if (!named)
         return wrong(s, "format", "\"" + format.substr(0, 40) + "\" is no format that displays have",
                      "Convert, such as with videoconvert");

@@ -3,6 +3,7 @@
 // and say why others are out; the kernel's TEST_ONLY has the last word on each.
 #pragma once
 
+#include <climits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,11 +37,19 @@ std::string rectName(const Rect &rect); // "640x480 at 192,144"
 const char *planeKind(uint32_t type);   // "primary", "overlay", "cursor"
 const char *errnoName(int code);        // "EINVAL"; "?" where nobody knows it
 
+// Sides of which one will do.
+struct SideRange {
+  int min = 1, max = INT_MAX; // pixels, both included
+  bool any() const { return min <= 1 && max == INT_MAX; }
+  auto operator<=>(const SideRange &) const = default;
+};
+
 // What the frame is, and how it is wanted.
 struct FrameNeed {
   DrmFormat format; // modifier INVALID: the layout is implicit, known to the exporting driver only
-  int width = 0;    // pixels; 0: any, sizes do not count
+  int width = 0;    // pixels; both 0: no single size, but any of those that follow
   int height = 0;
+  SideRange widths, heights;
   int par_n = 1; // pixel aspect ratio
   int par_d = 1;
   uint32_t rotation = 0;        // DRM_MODE_ROTATE_* with DRM_MODE_REFLECT_*; 0: as it is

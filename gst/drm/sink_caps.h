@@ -54,9 +54,10 @@ private:
   std::vector<DrmFormat> columns_; // offered layouts whose column height is free
 };
 
-// A frame described by caps, lists multiplied out in their order: fourccs, modifiers, memory. Where a size is a range
-// or absent, width or height are 0: any. Errors name the field and its value; caps without video/x-raw, more than
-// kMaxCapsNeeds frames. Broadcom column heights are kept, implicit layouts are DRM_FORMAT_MOD_INVALID.
+// A frame described by caps, lists multiplied out in their order: formats, then widths, then heights. Where a side is a
+// range or absent width and height are 0, and FrameNeed::widths and heights say which will do. Errors name the field
+// and its value; caps without video/x-raw, sides that no frame has, more than kMaxCapsNeeds frames. Broadcom column
+// heights are kept, implicit layouts are DRM_FORMAT_MOD_INVALID.
 constexpr size_t kMaxCapsNeeds = 4096;
 struct CapsNeed {
   FrameNeed need;

@@ -59,6 +59,28 @@ TEST(Explain, IsShownWhereOneOfTheFramesIs) {
             Exit::Impossible);
 }
 
+struct SizeCase {
+  const char *size;
+  Exit exit;
+  const char *part; // of the output
+};
+
+TEST(Explain, NoSizeIsLeftOut) {
+  for (const auto &[size, exit, part] : {
+           SizeCase{"width=30000", Exit::Impossible, "NV12 1920 x any would be shown in that size"},
+           SizeCase{"height=[2000,3000]", Exit::Impossible, "takes NV12 linear up to 1920x1088"},
+           SizeCase{"height=[1000,3000]", Exit::Shown, "Shown on plane 4"},
+           SizeCase{"width={1920,3840},height=1080", Exit::Shown, "1 of the 2 frames would be shown"},
+           SizeCase{"width={3840,7680},height={1080,2160}", Exit::Impossible, "0 of the 4 frames would be shown"},
+       }) {
+    const Outcome o = runTool({"explain", std::string(kFrame) + "NV12," + size, "-p", profile("two-kinds")});
+    EXPECT_EQ(o.exit, exit) << size << o.out << o.err;
+    EXPECT_NE(o.out.find(part), std::string::npos) << size << "\n" << o.out;
+  }
+  for (const char *size : {"width=0", "width=[40000,50000]", "width={64,-1}", "height=(string)many"})
+    expectRefused({"explain", std::string(kFrame) + "NV12," + size, "-p", profile("two-kinds")});
+}
+
 TEST(Compare, Golden) {
   expectGolden("compare.txt", session({"compare", profile("two-kinds"), profile("linear")}) +
                                   session({"compare", profile("linear"), profile("two-kinds")}) +
@@ -108,6 +130,9 @@ TEST(BadInput, Golden) {
            Words{"explain", "ANY", "--profile", good},
            Words{"explain", "audio/x-raw", "--profile", good},
            Words{"explain", "video/x-raw,format=NV99", "--profile", good},
+           Words{"explain", "video/x-raw,format=XR24", "--profile", good},
+           Words{"explain", "video/x-raw", "--profile", good},
+           Words{"explain", std::string(kFrame) + "NV12,width=40000", "--profile", good},
            Words{"explain", std::string(kFrame) + "nv12", "--profile", good},
            Words{"explain", std::string(kFrame) + "NV12:7", "--profile", good},
            Words{"compare", good, "/nowhere/b.json"},

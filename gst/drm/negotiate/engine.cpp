@@ -121,36 +121,69 @@ private:
                   "has " + fourcc + ", but not with " + layoutName(need_.format.modifier));
   }
 
+  // Of frames without a single size: whether none of theirs is possible.
+  Verdict rangeRefusal(const PlaneFormatLimits &limits) const {
+    const auto low = [](const SideRange &s) { return static_cast<uint32_t>(std::max(s.min, 1)); };
+    const auto high = [](const SideRange &s) { return static_cast<uint32_t>(std::max(s.max, 1)); };
+    const SideRange &w = need_.widths, &h = need_.heights;
+    if ((snapshot_.max_width != 0 && low(w) > snapshot_.max_width) ||
+        (snapshot_.max_height != 0 && low(h) > snapshot_.max_height))
+      return refuse(RefusalReason::TooLarge, deviceMost());
+    if (high(w) < snapshot_.min_width || high(h) < snapshot_.min_height)
+      return refuse(RefusalReason::TooSmall, deviceLeast());
+    if (low(w) > limits.max_width.value_or(UINT32_MAX) || low(h) > limits.max_height.value_or(UINT32_MAX))
+      return refuse(RefusalReason::TooLarge, planeMost(limits));
+    if (high(w) < limits.min_width.value_or(0) || high(h) < limits.min_height.value_or(0))
+      return refuse(RefusalReason::TooSmall, planeLeast(limits));
+    const auto splits = [](const SideRange &s, unsigned step) {
+      return s.min == s.max && s.min % static_cast<int>(step) != 0;
+    };
+    if (limits.even.value_or(false) && (splits(w, traits_.hsub) || splits(h, traits_.vsub)))
+      return refuse(RefusalReason::NotEven, notEven());
+    return {};
+  }
+
+  std::string deviceMost() const {
+    return "belongs to a device whose framebuffers have " + size(snapshot_.max_width, snapshot_.max_height) +
+           " at most";
+  }
+  std::string deviceLeast() const {
+    return "belongs to a device whose framebuffers have " + size(snapshot_.min_width, snapshot_.min_height) +
+           " at least";
+  }
+  std::string planeMost(const PlaneFormatLimits &limits) const {
+    return "takes " + pair() + " up to " +
+           size(limits.max_width.value_or(snapshot_.max_width), limits.max_height.value_or(snapshot_.max_height));
+  }
+  std::string planeLeast(const PlaneFormatLimits &limits) const {
+    return "takes " + pair() + " from " + size(limits.min_width.value_or(1), limits.min_height.value_or(1));
+  }
+  std::string notEven() const {
+    return "takes " + fourccName(need_.format.fourcc) +
+           " only where position and size of what is shown are multiples of " + size(traits_.hsub, traits_.vsub);
+  }
+
   Verdict sizeRefusal(const PlaneFormatLimits &limits, OpenQuestions *open) const {
-    if (need_.width <= 0 || need_.height <= 0) return {};
+    if (need_.width <= 0 || need_.height <= 0) return rangeRefusal(limits);
     const auto w = static_cast<uint32_t>(need_.width), h = static_cast<uint32_t>(need_.height);
     if ((snapshot_.max_width != 0 && w > snapshot_.max_width) ||
         (snapshot_.max_height != 0 && h > snapshot_.max_height))
-      return refuse(RefusalReason::TooLarge, "belongs to a device whose framebuffers have " +
-                                                 size(snapshot_.max_width, snapshot_.max_height) + " at most");
-    if (w < snapshot_.min_width || h < snapshot_.min_height)
-      return refuse(RefusalReason::TooSmall, "belongs to a device whose framebuffers have " +
-                                                 size(snapshot_.min_width, snapshot_.min_height) + " at least");
+      return refuse(RefusalReason::TooLarge, deviceMost());
+    if (w < snapshot_.min_width || h < snapshot_.min_height) return refuse(RefusalReason::TooSmall, deviceLeast());
     const Rect source = need_.source();
     if (source.x < 0 || source.y < 0 || source.width <= 0 || source.height <= 0 ||
         source.width > need_.width - source.x || source.height > need_.height - source.y)
       return refuse(RefusalReason::SourceOutside, "cannot show a part that is not within the frame");
     const auto sw = static_cast<uint32_t>(source.width), sh = static_cast<uint32_t>(source.height);
     if (sw > limits.max_width.value_or(UINT32_MAX) || sh > limits.max_height.value_or(UINT32_MAX))
-      return refuse(RefusalReason::TooLarge, "takes " + pair() + " up to " +
-                                                 size(limits.max_width.value_or(snapshot_.max_width),
-                                                      limits.max_height.value_or(snapshot_.max_height)));
+      return refuse(RefusalReason::TooLarge, planeMost(limits));
     if (sw < limits.min_width.value_or(0) || sh < limits.min_height.value_or(0))
-      return refuse(RefusalReason::TooSmall,
-                    "takes " + pair() + " from " + size(limits.min_width.value_or(1), limits.min_height.value_or(1)));
+      return refuse(RefusalReason::TooSmall, planeLeast(limits));
     if (!limits.max_width || !limits.max_height) open->size = true;
     const auto splits = [](int value, unsigned step) { return value % static_cast<int>(step) != 0; };
     if (splits(source.x, traits_.hsub) || splits(source.width, traits_.hsub) || splits(source.y, traits_.vsub) ||
         splits(source.height, traits_.vsub)) {
-      if (limits.even.value_or(false))
-        return refuse(RefusalReason::NotEven, "takes " + fourccName(need_.format.fourcc) +
-                                                  " only where position and size of what is shown are multiples of " +
-                                                  size(traits_.hsub, traits_.vsub));
+      if (limits.even.value_or(false)) return refuse(RefusalReason::NotEven, notEven());
       if (!limits.even) open->odd = true;
     }
     return {};
@@ -241,13 +274,24 @@ std::string planeName(const KmsPlane &plane) {
          (plane.label.empty() ? "" : ", " + plane.label) + ")";
 }
 
+std::string sizeText(const FrameNeed &need) {
+  if (need.width > 0) return size(need.width, need.height);
+  if (need.widths.any() && need.heights.any()) return "";
+  const auto side = [](const SideRange &s) {
+    if (s.any()) return std::string("any");
+    if (s.min == s.max) return std::to_string(s.min);
+    return std::to_string(s.min) + ".." + (s.max == INT_MAX ? std::string("any") : std::to_string(s.max));
+  };
+  return side(need.widths) + " x " + side(need.heights);
+}
+
 std::string describeNeed(const FrameNeed &need) {
   std::string text = fourccName(need.format.fourcc);
   if (need.format.modifier == DRM_FORMAT_MOD_INVALID)
     text += " (implicit layout)";
   else if (need.format.modifier != DRM_FORMAT_MOD_LINEAR)
     text = toString(need.format) + " (" + layoutName(need.format.modifier) + ")";
-  if (need.width > 0) text += " " + size(need.width, need.height);
+  if (const std::string frame = sizeText(need); !frame.empty()) text += " " + frame;
   if (need.crop) text += ", of it " + size(need.crop->width, need.crop->height);
   if (scalingOf(need) != Scaling::None) text += ", scaled to " + size(need.target_width, need.target_height);
   if (const uint32_t turn = need.rotation & kRotations; turn != 0 && turn != DRM_MODE_ROTATE_0)

@@ -73,6 +73,8 @@ struct Refusal {
 std::string planeName(const KmsPlane &plane);
 // "NV12:0x0100000000000002 (INTEL_Y_TILED) 1920x1080, scaled to 640x360, rotated by 90 degrees"
 std::string describeNeed(const FrameNeed &need);
+// "1920x1080"; "1..64 x any" where several sizes will do; empty for any size
+std::string sizeText(const FrameNeed &need);
 
 // The value of the plane's rotation property for what is wanted (0 is DRM_MODE_ROTATE_0), in the form that the plane
 // has: turning by 180 degrees is the same as reflecting both axes. Nothing where it cannot.

@@ -65,7 +65,7 @@ bool eased(const KmsSnapshot &snapshot, size_t crtc, const FrameNeed &need, cons
     easier.target_width = easier.target_height = 0;
     if (attempt(easier, "the way it is, pixel for pixel")) return true;
   }
-  for (size_t i = 0; i < snapshot.planes.size() && need.width > 0 && need.height > 0; ++i) {
+  for (size_t i = 0; i < snapshot.planes.size(); ++i) {
     const KmsPlane &plane = snapshot.planes[i];
     if (!onCrtc(plane, crtc) || usedElsewhere(snapshot, plane, crtc)) continue;
     if (plane.type == DRM_PLANE_TYPE_CURSOR || matchPair(snapshot, plane, need.format) != PairMatch::Yes) continue;
@@ -83,10 +83,26 @@ bool eased(const KmsSnapshot &snapshot, size_t crtc, const FrameNeed &need, cons
     const auto least = [](const std::optional<uint32_t> &a, uint32_t b) {
       return a && b != 0 ? std::min(*a, b) : a.value_or(b);
     };
-    easier.width = fit(need.width, std::max(limits.min_width.value_or(1), snapshot.min_width),
-                       least(limits.max_width, snapshot.max_width));
-    easier.height = fit(need.height, std::max(limits.min_height.value_or(1), snapshot.min_height),
-                        least(limits.max_height, snapshot.max_height));
+    const auto least_width = std::max(limits.min_width.value_or(1), snapshot.min_width);
+    const auto least_height = std::max(limits.min_height.value_or(1), snapshot.min_height);
+    const auto most_width = least(limits.max_width, snapshot.max_width);
+    const auto most_height = least(limits.max_height, snapshot.max_height);
+    if (need.width <= 0 || need.height <= 0) { // the nearest side where none of several is possible
+      const bool even = limits.even.value_or(false);
+      const FormatTraits traits = formatTraits(need.format.fourcc);
+      const auto nearest = [&](const SideRange &wanted, uint32_t low, uint32_t high, unsigned step) {
+        int side = fit(wanted.min, low, high);
+        if (even && wanted.min == wanted.max) side -= side % static_cast<int>(step);
+        return side >= wanted.min && side <= wanted.max ? wanted : SideRange{side, side};
+      };
+      easier.widths = nearest(need.widths, least_width, most_width, traits.hsub);
+      easier.heights = nearest(need.heights, least_height, most_height, traits.vsub);
+      if ((easier.widths != need.widths || easier.heights != need.heights) && attempt(easier, "in that size"))
+        return true;
+      continue;
+    }
+    easier.width = fit(need.width, least_width, most_width);
+    easier.height = fit(need.height, least_height, most_height);
     if (limits.even.value_or(false)) {
       const FormatTraits traits = formatTraits(need.format.fourcc);
       easier.width -= easier.width % static_cast<int>(traits.hsub);
@@ -106,6 +122,9 @@ std::vector<NearMiss> nearestMiss(const KmsSnapshot &snapshot, size_t crtc, cons
 
   const auto width = static_cast<uint32_t>(std::max(need.width, 0));
   const auto height = static_cast<uint32_t>(std::max(need.height, 0));
+  const bool single = width != 0 && height != 0;
+  const SideRange widths = single ? SideRange{need.width, need.width} : need.widths;
+  const SideRange heights = single ? SideRange{need.height, need.height} : need.heights;
   const OfferedFormats offered = offers(snapshot, crtc, failures, width, height);
   struct Candidate {
     DrmFormat format;
@@ -116,9 +135,12 @@ std::vector<NearMiss> nearestMiss(const KmsSnapshot &snapshot, size_t crtc, cons
   const uint64_t vendor = need.format.modifier >> 56;
   for (const OfferedGroup &group : offered.groups)
     for (const DrmFormat &f : group.pairs) {
-      if (width != 0 && group.max_width != 0 && width > group.max_width) continue;
-      if (height != 0 && group.max_height != 0 && height > group.max_height) continue;
-      if (width != 0 && height != 0 && (width < group.min_width || height < group.min_height)) continue;
+      const auto possible = [](const SideRange &s, uint32_t low, uint32_t high) {
+        return s.max >= static_cast<int64_t>(low) && (high == 0 || s.min <= static_cast<int64_t>(high));
+      };
+      if (!possible(widths, group.min_width, group.max_width) || !possible(heights, group.min_height, group.max_height))
+        continue;
+      if (sameLayout(f, need.format)) continue; // it is refused for another reason
       const bool same = f.fourcc == need.format.fourcc;
       const bool linear = f.modifier == DRM_FORMAT_MOD_LINEAR;
       // another fourcc counts where the layout is what the producer has, or linear, which all can do

@@ -241,6 +241,62 @@ TEST(Propose, NoSmallerThanTheDevicesFramebuffers) {
             "XR24 32x10 would be shown in that size, on plane 1 (primary)");
 }
 
+struct RangeCase {
+  const char *what;
+  SideRange widths, heights;
+  std::optional<RefusalReason> refused;
+  std::string near; // what is nearest
+};
+class Ranges : public testing::TestWithParam<RangeCase> {};
+TEST_P(Ranges, OneOfTheirSizesWillDo) {
+  KmsSnapshot s = device({plane(1, DRM_PLANE_TYPE_PRIMARY, {kNv12})});
+  PlaneFormatLimits l = limits();
+  l.min_width = 64;
+  l.min_height = 32;
+  s.planes[0].limits = PlaneLimits{l};
+  FrameNeed need = frame(DRM_FORMAT_NV12, 0, 0, 0);
+  need.widths = GetParam().widths;
+  need.heights = GetParam().heights;
+  const Answer a = ask(s, need);
+  if (!GetParam().refused) {
+    EXPECT_EQ(a.planes, (Ids{1}));
+    return;
+  }
+  EXPECT_STREQ(reasonName(a.reason(s, 1)), reasonName(*GetParam().refused)) << a.refusals[0].sentence;
+  const auto near = nearestMiss(s, 0, need, {});
+  if (GetParam().near.empty())
+    EXPECT_TRUE(near.empty());
+  else
+    EXPECT_EQ(near.at(0).sentence, "NV12 " + GetParam().near + " would be shown in that size, on plane 1 (primary)");
+}
+INSTANTIATE_TEST_SUITE_P(
+    Cases, Ranges,
+    testing::Values(RangeCase{"any", {}, {}, {}, ""}, RangeCase{"width_alone", {640, 640}, {}, {}, ""},
+                    RangeCase{"too_wide_alone", {4097, 4097}, {}, RefusalReason::TooLarge, "4096 x any"},
+                    RangeCase{"past_the_device_alone", {}, {30000, 30000}, RefusalReason::TooLarge, "any x 2304"},
+                    RangeCase{"below_the_device", {1, 15}, {}, RefusalReason::TooSmall, "64 x any"},
+                    RangeCase{"below_the_device_high", {}, {1, 15}, RefusalReason::TooSmall, "any x 32"},
+                    RangeCase{"below_the_plane", {1, 63}, {}, RefusalReason::TooSmall, "64 x any"},
+                    RangeCase{"below_the_plane_high", {}, {1, 31}, RefusalReason::TooSmall, "any x 32"},
+                    RangeCase{"just", {1, 64}, {1, 32}, {}, ""},
+                    RangeCase{"from_the_largest_on", {4096, INT_MAX}, {2304, INT_MAX}, {}, ""},
+                    RangeCase{"past_the_largest", {4097, INT_MAX}, {}, RefusalReason::TooLarge, "4096 x any"},
+                    RangeCase{"odd_alone", {641, 641}, {}, RefusalReason::NotEven, "640 x any"},
+                    RangeCase{"odd_or_even", {641, 642}, {}, {}, ""}),
+    [](const auto &i) { return std::string(i.param.what); });
+
+// each limit for itself, apart from the device's
+TEST(Propose, LeastOfAPlaneInBothDirections) {
+  KmsSnapshot s = device({plane(1, DRM_PLANE_TYPE_PRIMARY, {kNv12})});
+  PlaneFormatLimits l = limits();
+  l.min_width = 64;
+  l.min_height = 32;
+  s.planes[0].limits = PlaneLimits{l};
+  EXPECT_EQ(ask(s, frame(DRM_FORMAT_NV12, 0, 64, 32)).planes, (Ids{1}));
+  EXPECT_EQ(ask(s, frame(DRM_FORMAT_NV12, 0, 62, 32)).reason(s, 1), RefusalReason::TooSmall);
+  EXPECT_EQ(ask(s, frame(DRM_FORMAT_NV12, 0, 64, 30)).reason(s, 1), RefusalReason::TooSmall);
+}
+
 TEST(Propose, LimitsOfSomeFormatsAndModifiers) {
   KmsSnapshot s = device({plane(1, DRM_PLANE_TYPE_PRIMARY, pairs({DRM_FORMAT_NV12, DRM_FORMAT_XRGB8888}, {kY, 0}))});
   PlaneFormatLimits tiled, nv12;
