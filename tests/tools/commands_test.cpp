@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The commands that run no pipeline.
+#include <cstdio>
+
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "gst/drm/profile/device_profile.h"
 #include "session.h"
@@ -111,6 +114,47 @@ TEST(Record, SaysInJsonWhatItWrote) {
   const Json json(outcome.out);
   EXPECT_EQ(json.at("$.written"), dir.file("x.json"));
   EXPECT_EQ(json.at("$.planes"), "2");
+}
+
+bool isDevice(const char *path) {
+  struct stat st = {};
+  return stat(path, &st) == 0 && S_ISCHR(st.st_mode);
+}
+
+TEST(Writing, ThatFailsIsBadInput) {
+  if (!isDevice("/dev/full")) GTEST_SKIP() << "there is no /dev/full";
+  const std::string good = profile("linear");
+  for (const Words &args :
+       {Words{"record", "--profile", good, "-o", "/dev/full"},
+        Words{"record", "--profile", good, "-o", "/dev/full", "--json"},
+        Words{"matrix", testFile("profiles"), "videotestsrc num-buffers=1", "--svg", "/dev/full"},
+        Words{"matrix", testFile("profiles"), "videotestsrc num-buffers=1", "--html", "/dev/full"}}) {
+    expectRefused(args);
+    EXPECT_NE(runTool(args).err.find("write /dev/full: No space left on device (28). Make room"), std::string::npos);
+    EXPECT_TRUE(isDevice("/dev/full")) << "not replaced by a file";
+  }
+  EXPECT_EQ(runTool({"record", "--profile", good, "-o", "/dev/null"}).exit, Exit::Shown);
+  EXPECT_TRUE(isDevice("/dev/null"));
+}
+
+TEST(Writing, ToStandardOutputCountsToo) {
+  if (!isDevice("/dev/full")) GTEST_SKIP() << "there is no /dev/full";
+  const TempDir dir;
+  const auto told = [&](const Outcome &outcome, const char *to) {
+    FILE *out = std::fopen(to, "w"), *err = std::fopen(dir.file("err").c_str(), "w");
+    const int status = tell(outcome, out, err);
+    std::fclose(out);
+    std::fclose(err);
+    return status;
+  };
+  const Outcome caps = runTool({"caps", "--profile", profile("linear")});
+  EXPECT_EQ(told(caps, "/dev/full"), 2);
+  EXPECT_EQ(readText(dir.file("err")), "zerocopy-inspect: write standard output: No space left on device (28). Make "
+                                       "room, or write elsewhere\n");
+  EXPECT_EQ(told(caps, dir.file("out").c_str()), 0);
+  EXPECT_EQ(readText(dir.file("out")), caps.out);
+  EXPECT_EQ(readText(dir.file("err")), "");
+  EXPECT_EQ(told(runTool({"caps", "--profile", "/nowhere"}), "/dev/full"), 2) << "nothing to write";
 }
 
 TEST(BadInput, Golden) {

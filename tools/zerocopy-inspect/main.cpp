@@ -12,7 +12,6 @@ int main(int argc, char **argv) {
   std::setlocale(LC_CTYPE, "");
   gst_init(nullptr, nullptr);
   const auto outcome = gstzc::inspect::runTool(std::vector<std::string>(argv + 1, argv + argc));
-  std::fwrite(outcome.out.data(), 1, outcome.out.size(), stdout);
-  std::fwrite(outcome.err.data(), 1, outcome.err.size(), stderr);
-  return static_cast<int>(outcome.exit);
+  const int status = gstzc::inspect::tell(outcome, stdout, stderr);
+  return std::fclose(stdout) == 0 || status != 0 ? status : static_cast<int>(gstzc::inspect::Exit::BadInput);
 }

@@ -6,6 +6,7 @@
 #include <map>
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "gst/zerocopy/core/unique_fd.h"
@@ -33,22 +34,55 @@ Outcome runTool(const std::vector<std::string> &args) {
   return {answer->exit, std::move(answer->text), ""};
 }
 
-Status writeFile(const std::string &path, const std::string &text) {
-  const std::string part = path + ".part"; // a reader never sees half a file
-  const auto failed = [&](int code) {
-    unlink(part.c_str());
-    return Error{"write " + path, code, "Choose a folder that exists and may be written to"};
-  };
-  UniqueFd fd(open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (!fd.isValid()) return failed(errno);
+namespace {
+
+Error writeError(const std::string &what, int code) {
+  return {"write " + what, code,
+          code == ENOSPC ? "Make room, or write elsewhere" : "Choose a folder that exists and may be written to"};
+}
+
+// All of it, as far as the kernel says when the file is closed: 0 or an errno.
+int writeAndClose(UniqueFd fd, const std::string &text) {
   for (size_t done = 0; done < text.size();) {
     const ssize_t n = write(fd.get(), text.data() + done, text.size() - done);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return failed(n < 0 ? errno : EIO);
+    if (n <= 0) return n < 0 ? errno : EIO;
     done += static_cast<size_t>(n);
   }
-  if (rename(part.c_str(), path.c_str()) != 0) return failed(errno);
-  return Nothing{};
+  return close(fd.release()) == 0 ? 0 : errno;
+}
+
+} // namespace
+
+Status writeFile(const std::string &path, const std::string &text) {
+  struct stat st = {};
+  const bool exists = stat(path.c_str(), &st) == 0;
+  if (exists && !S_ISREG(st.st_mode)) { // a device or a pipe is written to, and not replaced
+    UniqueFd fd(open(path.c_str(), O_WRONLY | O_CLOEXEC));
+    const int code = fd.isValid() ? writeAndClose(std::move(fd), text) : errno;
+    if (code != 0) return writeError(path, code);
+    return Nothing{};
+  }
+  const std::string part = path + ".part"; // a reader never sees half a file
+  UniqueFd fd(open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (!fd.isValid()) return writeError(path, errno);
+  int code = writeAndClose(std::move(fd), text);
+  if (code == 0 && rename(part.c_str(), path.c_str()) != 0) code = errno;
+  if (code == 0) return Nothing{};
+  unlink(part.c_str());
+  return writeError(path, code);
+}
+
+int tell(const Outcome &outcome, FILE *out, FILE *err) {
+  errno = 0;
+  const bool written =
+      std::fwrite(outcome.out.data(), 1, outcome.out.size(), out) == outcome.out.size() && std::fflush(out) == 0;
+  const int code = errno;
+  std::fwrite(outcome.err.data(), 1, outcome.err.size(), err);
+  if (written) return static_cast<int>(outcome.exit);
+  const std::string text = "zerocopy-inspect: " + writeError("standard output", code).message() + "\n";
+  std::fwrite(text.data(), 1, text.size(), err);
+  return static_cast<int>(Exit::BadInput);
 }
 
 } // namespace gstzc::inspect

@@ -2,6 +2,7 @@
 // The tool as a function, so that tests call it like a shell does.
 #pragma once
 
+#include <cstdio>
 #include <string>
 #include <vector>
 
@@ -33,7 +34,10 @@ struct Outcome {
 // `args` without the program's name. GStreamer is initialised.
 Outcome runTool(const std::vector<std::string> &args);
 
-// Of a whole file, or the error with its name.
+// Writes it, and returns the exit status: what does not get out is bad input, with one line on `err`.
+int tell(const Outcome &outcome, FILE *out, FILE *err);
+
+// Of a whole file, or the error with its name. What is there and no file (a device, a pipe) is written to.
 Status writeFile(const std::string &path, const std::string &text);
 
 } // namespace gstzc::inspect
