@@ -107,6 +107,15 @@ class Controller(unittest.TestCase):
                                   env=ENV | {"GST_DEBUG": "kmssink:5", "UNRELATED": "x"})
             self.assertEqual(done.stdout, f"{directory}\nfound\na  b|kmssink:5|\n")
 
+    def test_programs_of_the_build_are_found(self):
+        with tempfile.TemporaryDirectory() as directory:
+            program = Path(directory, "of-the-build")
+            program.write_text("#!/bin/sh\necho found\n")
+            program.chmod(0o755)
+            done = subprocess.run([sys.executable, LAB, "run", "--", "of-the-build"], capture_output=True, text=True, timeout=LIMIT,
+                                  check=False, env=ENV | {"GSTZC_TOOLS": directory})
+            self.assertEqual(done.stdout, "found\n", done.stderr)
+
     def test_a_changed_host_file_is_seen_by_the_next_run(self):
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
             for text in ("one", "two, and longer"):

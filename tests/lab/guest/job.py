@@ -142,8 +142,10 @@ def _program(request, inner):
             os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
             os.dup2(inner["out"], 1)
             os.dup2(inner["err"], 2)
+        tools = request["env"].get("GSTZC_TOOLS", "")  # the build's folder of zerocopy-inspect
+        tools = tools and tools + ":"
         env = request["env"] | {"HOME": "/tmp/lab-home", "XDG_RUNTIME_DIR": "/tmp", "GST_REGISTRY_1_0": "/run/lab/registry.bin",
-                                "GSTZC_IN_LAB": "1", "PATH": "/run/lab/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+                                "GSTZC_IN_LAB": "1", "PATH": f"/run/lab/bin:{tools}/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
         os.makedirs(env["HOME"], exist_ok=True)
         try:
             os.chdir(request["cwd"])
