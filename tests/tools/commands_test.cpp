@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The commands that run no pipeline.
 #include <cstdio>
+#include <fstream>
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -82,6 +83,23 @@ TEST(Explain, NoSizeIsLeftOut) {
   }
   for (const char *size : {"width=0", "width=[40000,50000]", "width={64,-1}", "height=(string)many"})
     expectRefused({"explain", std::string(kFrame) + "NV12," + size, "-p", profile("two-kinds")});
+}
+
+TEST(Explain, ADisplayThatTakesNoMemoryButItsOwn) {
+  const TempDir dir;
+  std::string text = readText(profile("linear"));
+  text.insert(text.find('{') + 1, R"("quirks": {"no_foreign_memory": true},)");
+  const std::string own = dir.file("own.json");
+  std::ofstream(own) << text;
+  const std::string frame = std::string(kFrame) + "XR24,width=64,height=48";
+  const Outcome dmabuf = runTool({"explain", frame, "-p", own});
+  EXPECT_EQ(dmabuf.exit, Exit::Shown);
+  for (const char *part : {"ask  memory has to be the display's own", "ENODEV",
+                           "if TEST_ONLY agrees and the frames are in the sink's own"})
+    EXPECT_NE(dmabuf.out.find(part), std::string::npos) << dmabuf.out;
+  EXPECT_EQ(runTool({"explain", frame, "-p", profile("linear")}).out.find("memory has to be"), std::string::npos);
+  const Outcome system = runTool({"explain", "video/x-raw,format=BGRx,width=64,height=48", "-p", own});
+  EXPECT_EQ(system.out.find("memory has to be"), std::string::npos) << system.out;
 }
 
 TEST(Compare, Golden) {

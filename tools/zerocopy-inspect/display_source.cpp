@@ -33,8 +33,8 @@ std::vector<std::string> cardNodes() {
   return nodes;
 }
 
-// Reading needs no master.
-Result<KmsSnapshot> readNode(const std::string &path) {
+// Reading needs no master. What the sink finds out by trying is tried likewise.
+Result<DeviceProfile> readNode(const std::string &path) {
   const UniqueFd fd(open(path.c_str(), O_RDWR | O_CLOEXEC));
   if (!fd.isValid())
     return Error{"open " + path, errno,
@@ -50,22 +50,27 @@ Result<KmsSnapshot> readNode(const std::string &path) {
   if (drmSetClientCap(fd.get(), DRM_CLIENT_CAP_UNIVERSAL_PLANES, 1) != 0 ||
       drmSetClientCap(fd.get(), DRM_CLIENT_CAP_ATOMIC, 1) != 0)
     return Error{path + " (" + driver + ") has no atomic modesetting", errno, "Choose another device with --device"};
-  return readSnapshot(fd.get(), path, driver, KmsDevice::Outputs::Probe);
+  auto snapshot = readSnapshot(fd.get(), path, driver, KmsDevice::Outputs::Probe);
+  if (!snapshot) return snapshot.error();
+  DeviceProfile profile;
+  profile.snapshot = snapshot.take();
+  profile.quirks.no_foreign_memory = probeForeignMemory(fd.get()) == ForeignMemory::None;
+  return profile;
 }
 
-Result<KmsSnapshot> readMachine(const DisplayRequest &request) {
+Result<DeviceProfile> readMachine(const DisplayRequest &request) {
   if (!request.device.empty()) return readNode(request.device);
   std::string passed_over;
   for (const std::string &path : cardNodes()) {
-    auto snapshot = readNode(path);
+    auto device = readNode(path);
     std::string reason;
-    if (!snapshot)
-      reason = snapshot.error().what +
-               (snapshot.error().code != 0 ? std::string(": ") + std::strerror(snapshot.error().code) : std::string());
-    else if (auto output = chooseOutput(*snapshot, request.connector); !output)
+    if (!device)
+      reason = device.error().what +
+               (device.error().code != 0 ? std::string(": ") + std::strerror(device.error().code) : std::string());
+    else if (auto output = chooseOutput(device->snapshot, request.connector); !output)
       reason = output.error().what;
     else
-      return snapshot;
+      return device;
     passed_over += (passed_over.empty() ? "" : "; ") + reason;
   }
   if (passed_over.empty())
@@ -79,11 +84,7 @@ Result<KmsSnapshot> readMachine(const DisplayRequest &request) {
 
 Result<DeviceProfile> readDevice(const DisplayRequest &request) {
   if (!request.profile.empty()) return loadProfile(request.profile, request.device);
-  auto snapshot = readMachine(request);
-  if (!snapshot) return snapshot.error();
-  DeviceProfile profile;
-  profile.snapshot = snapshot.take();
-  return profile;
+  return readMachine(request);
 }
 
 Result<DisplaySource> openDisplaySource(const DisplayRequest &request) {

@@ -53,6 +53,21 @@ std::string asText(const DisplaySource &source, const std::vector<ExplainedFrame
 
 } // namespace
 
+namespace {
+
+// Frames of others cannot be had on a device that imports nothing: those in the sink's pool can.
+void addMemory(const DisplaySource &source, const CapsNeed &need, Explanation *e) {
+  if (!source.profile.quirks.no_foreign_memory || need.system_memory || !e->shown) return;
+  e->steps.push_back({ExplainStep::Outcome::Open, std::nullopt, "memory",
+                      "has to be the display's own, in the pool that drmmodifiersink offers: it imports no dma-buf of "
+                      "another device (ENODEV)"});
+  e->verdict.pop_back(); // the full stop
+  e->verdict += std::string(e->choice && e->choice->open.any() ? " and" : ", if") +
+                " the frames are in the sink's own pool; dma-bufs of other devices are refused.";
+}
+
+} // namespace
+
 Result<std::vector<ExplainedFrame>> explainFrames(const DisplaySource &source, const GstCaps *caps, Size target) {
   auto needs = needsOfCaps(caps);
   if (!needs) return needs.error();
@@ -64,6 +79,7 @@ Result<std::vector<ExplainedFrame>> explainFrames(const DisplaySource &source, c
     Explanation explanation = source.described
                                   ? explain(source.profile, source.output.crtc, need.need, FailureMemory())
                                   : explain(source.profile.snapshot, source.output.crtc, need.need, FailureMemory());
+    addMemory(source, need, &explanation);
     result.push_back({std::move(need), std::move(explanation)});
   }
   return result;

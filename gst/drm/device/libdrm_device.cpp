@@ -175,19 +175,24 @@ Status LibdrmDevice::prepare() {
   return Nothing{};
 }
 
+std::optional<ForeignMemory> probeForeignMemory(int fd) {
+  const auto imports = [fd](const Result<DmaBuffer> &buffer) {
+    uint32_t handle = 0;
+    if (!buffer || drmPrimeFDToHandle(fd, buffer->fd.get(), &handle) != 0) return false;
+    drmCloseBufferHandle(fd, handle); // of a new buffer: nobody else has this handle
+    return true;
+  };
+  const auto allocator = DmaAllocator::open(DmaSource::Auto, "system");
+  if (!allocator) return std::nullopt;
+  const auto contiguous = allocator->alloc(1);
+  if (!contiguous) return std::nullopt;
+  if (!imports(contiguous)) return ForeignMemory::None;
+  const auto scattered = allocator->allocScattered();
+  return !scattered || imports(scattered) ? ForeignMemory::Any : ForeignMemory::Contiguous;
+}
+
 ForeignMemory LibdrmDevice::foreignMemory() const {
-  std::call_once(foreign_once_, [this] {
-    const auto imports = [this](const Result<DmaBuffer> &buffer) {
-      uint32_t handle = 0;
-      if (!buffer || drmPrimeFDToHandle(memoryFd(), buffer->fd.get(), &handle) != 0) return false;
-      drmCloseBufferHandle(memoryFd(), handle); // of a new buffer: nobody else has this handle
-      return true;
-    };
-    const auto allocator = DmaAllocator::open(DmaSource::Auto, "system");
-    if (!allocator || !imports(allocator->alloc(1))) return;
-    const auto scattered = allocator->allocScattered();
-    foreign_ = !scattered || imports(scattered) ? ForeignMemory::Any : ForeignMemory::Contiguous;
-  });
+  std::call_once(foreign_once_, [this] { foreign_ = probeForeignMemory(memoryFd()).value_or(ForeignMemory::None); });
   return foreign_;
 }
 

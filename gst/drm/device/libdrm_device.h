@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "gst/drm/kms_device.h"
@@ -80,5 +81,10 @@ private:
 // Everything the kernel says of the device behind `fd`.
 Result<KmsSnapshot> readSnapshot(int fd, const std::string &path, const std::string &driver,
                                  KmsDevice::Outputs outputs);
+
+// What memory of other exporters the device behind `fd`, a card node, master or not, can import: tried with small
+// buffers of udmabuf or of a dma-heap. Nothing where no such buffer is to be had; Any where there is no udmabuf to make
+// a scattered one with.
+std::optional<ForeignMemory> probeForeignMemory(int fd);
 
 } // namespace gstzc

@@ -42,8 +42,8 @@ TEST_P(Displays, RecordedAndRealTakeTheSame) {
   const Json real(runTool({"caps", "--json", "--device", node(GetParam())}).out);
   const Json described(runTool({"caps", "--json", "--profile", file}).out);
   EXPECT_EQ(real.at("$.driver"), GetParam());
-  for (const char *what :
-       {"$.driver", "$.output", "$.mode", "$.max_width", "$.max_height", "$.modifiers", "$.planes", "$.caps"}) {
+  for (const char *what : {"$.driver", "$.output", "$.mode", "$.min_width", "$.max_width", "$.max_height",
+                           "$.modifiers", "$.planes", "$.caps"}) {
     EXPECT_NE(real.at(what), "") << what;
     EXPECT_EQ(described.at(what), real.at(what)) << what;
   }
@@ -66,6 +66,16 @@ INSTANTIATE_TEST_SUITE_P(All, Displays, testing::Values("vkms", "virtio_gpu", "b
     if (c == '-') c = '_';
   return name;
 });
+
+// what the sink finds out by trying
+TEST(Inspect, RecordsThatADisplayTakesNoMemoryButItsOwn) {
+  for (const auto &[driver, own] : {std::pair{"virtio_gpu", true}, {"vkms", false}}) {
+    const Outcome recorded = runTool({"record", "--device", node(driver)});
+    EXPECT_EQ(recorded.out.find("no_foreign_memory") != std::string::npos, own) << driver;
+    const Outcome explained = runTool({"explain", kFrame + std::string("XR24"), "--device", node(driver)});
+    EXPECT_EQ(explained.out.find("memory has to be the display's own") != std::string::npos, own) << explained.out;
+  }
+}
 
 TEST(Inspect, VkmsIsExplained) {
   const TempDir dir;
