@@ -363,6 +363,21 @@ TEST_F(DisplayTest, UnpluggedIsAnErrorIfWanted) {
   EXPECT_NE(failures_[0].find("HDMI-A-1"), std::string::npos) << failures_[0];
 }
 
+TEST_F(DisplayTest, UnpluggedIsNothingIfItIsIgnored) {
+  options_.on_unplug = OnUnplug::Ignore;
+  open(desk());
+  frames(kXr24);
+  ASSERT_TRUE(show(kXr24));
+  drained();
+  device_->setConnection("HDMI-A-1", DRM_MODE_DISCONNECTED);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(show(kXr24));
+  drained();
+  EXPECT_EQ(display_->counters().commit.shown, 4u);
+  EXPECT_EQ(display_->counters().commit.suspensions, 0u);
+  EXPECT_TRUE(notes_.empty());
+  EXPECT_TRUE(failures_.empty());
+}
+
 TEST_F(DisplayTest, AnotherProcessTakesTheDisplayAndGivesItBack) {
   open(desk());
   frames(kXr24);
@@ -605,6 +620,40 @@ INSTANTIATE_TEST_SUITE_P(Screens, DisplayHdr,
                          testing::Values(std::tuple{true, HdrMode::Auto, true}, std::tuple{false, HdrMode::Auto, false},
                                          std::tuple{false, HdrMode::Always, true},
                                          std::tuple{true, HdrMode::Never, false}));
+
+TEST_F(DisplayTest, TheScreensColorspaceIsThatOfThePrimaries) {
+  open(hdrDesk(true));
+  ColorChoice color = pq();
+  color.bt2020 = false; // PQ with the primaries of HD
+  frames(kXr24, color);
+  ASSERT_TRUE(show(kXr24));
+  drained();
+  const KmsConnector connector = device_->snapshot()->connectors[0];
+  EXPECT_NE(valueOf(connector.properties, "HDR_OUTPUT_METADATA"), 0u);
+  EXPECT_EQ(valueOf(connector.properties, "Colorspace"), 0u);
+}
+
+// What it was set to before, this one did not ask for.
+TEST_F(DisplayTest, VariableRefreshIsOffUnlessItIsWanted) {
+  KmsSnapshot s = hdrDesk(false);
+  s.crtcs[0].properties.at("VRR_ENABLED").value = 1;
+  open(s);
+  frames(kXr24);
+  ASSERT_TRUE(show(kXr24));
+  drained();
+  EXPECT_EQ(valueOf(device_->snapshot()->crtcs[0].properties, "VRR_ENABLED"), 0u);
+}
+
+TEST_F(DisplayTest, VariableRefreshNotWhereTheScreenCannot) {
+  options_.vrr = true;
+  KmsSnapshot s = hdrDesk(false);
+  s.connectors[0].properties.at("vrr_capable").value = 0;
+  open(s);
+  frames(kXr24);
+  ASSERT_TRUE(show(kXr24));
+  drained();
+  EXPECT_EQ(valueOf(device_->snapshot()->crtcs[0].properties, "VRR_ENABLED"), 0u);
+}
 
 TEST_F(DisplayTest, VariableRefreshWhereTheScreenCan) {
   options_.vrr = true;
