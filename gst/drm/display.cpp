@@ -443,7 +443,10 @@ void Display::describe() {
   std::string text = device_->path() + " (" + device_->driver() + ") " + snapshot_.connectors[output_.connector].name +
                      " " + plan_->mode_name + ", plane " + std::to_string(plane.id) + " (" + planeKind(plane.type) +
                      "), " + toString(need_.format) + ", " + rectName(plan_->place.target);
-  if (plan_->place.scaled) text += " scaled from " + std::to_string(need_.width) + "x" + std::to_string(need_.height);
+  const auto sizeName = [](int width, int height) { return std::to_string(width) + "x" + std::to_string(height); };
+  const Rect shown = need_.source();
+  if (plan_->place.scaled) text += " scaled from " + sizeName(shown.width, shown.height);
+  if (need_.crop) text += ", a part of " + sizeName(need_.width, need_.height);
   if (plan_->background) text += " over black";
   if (plan_->overlay_plane) text += ", overlay on plane " + std::to_string(snapshot_.planes[*plan_->overlay_plane].id);
   {

@@ -40,6 +40,7 @@
 #include "gst/drm/element/frame_request.h"
 #include "gst/drm/element/negotiation.h"
 #include "gst/drm/element/orientation.h"
+#include "gst/drm/element/unused_settings.h"
 #include "gst/drm/overlay/overlay_properties.h"
 #include "gst/drm/overlay/scene_from_buffer.h"
 #include "gst/drm/recycling.h"
@@ -76,6 +77,7 @@ struct SinkState {
   bool keep_aspect = true;
   GstVideoOrientationMethod orientation = GST_VIDEO_ORIENTATION_IDENTITY;
   GstVideoOrientationMethod tagged = GST_VIDEO_ORIENTATION_IDENTITY; // by the stream
+  bool custom = false; // was asked for, which is nothing that a display does; the user does not know yet
   std::optional<Rect> rectangle;
   bool allow_copy = false, message_flips = false;
   OverlaySettings overlay;
@@ -198,8 +200,18 @@ static void apply_look(GstDrmModifierSink *self) {
   if (state->zpos >= 0) look.zpos = static_cast<uint64_t>(state->zpos);
   look.alpha = static_cast<uint16_t>(std::lround(std::clamp(state->alpha, 0.0, 1.0) * 0xffff));
   GST_OBJECT_UNLOCK(self);
-  const std::lock_guard lock(state->mutex);
-  if (state->display) state->display->setLook(look);
+  {
+    const std::lock_guard lock(state->mutex);
+    if (!state->display) return;
+    state->display->setLook(look);
+  }
+  GST_OBJECT_LOCK(self);
+  const bool custom = std::exchange(state->custom, false);
+  GST_OBJECT_UNLOCK(self);
+  if (custom)
+    GST_ELEMENT_WARNING(self, RESOURCE, SETTINGS,
+                        ("rotate-method=custom is no turn that a display does: frames are shown as they are"),
+                        (nullptr));
 }
 
 static gboolean open_display(GstDrmModifierSink *self) {
@@ -231,6 +243,8 @@ static gboolean open_display(GstDrmModifierSink *self) {
     state->last_configuration.clear();
     state->flips = std::make_unique<FlipReport>(GST_BASE_SINK(self), flips);
   }
+  if (const std::string unused = unusedSettings(options.open); !unused.empty())
+    GST_ELEMENT_WARNING(self, RESOURCE, SETTINGS, ("%s", unused.c_str()), (nullptr));
   if (!mode.empty()) {
     auto request = parseMode(mode);
     if (!request) {
@@ -733,7 +747,8 @@ static void gst_drm_modifier_sink_set_property(GObject *object, guint id, const 
   case PROP_ROTATE_METHOD:
   case PROP_VIDEO_DIRECTION:
     state->orientation = static_cast<GstVideoOrientationMethod>(g_value_get_enum(value));
-    if (state->orientation == GST_VIDEO_ORIENTATION_CUSTOM) state->orientation = GST_VIDEO_ORIENTATION_IDENTITY;
+    state->custom = state->orientation == GST_VIDEO_ORIENTATION_CUSTOM;
+    if (state->custom) state->orientation = GST_VIDEO_ORIENTATION_IDENTITY;
     break;
   default:
     if (!setOverlayProperty(state->overlay, id - PROP_OVERLAY, value))

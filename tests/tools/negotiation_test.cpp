@@ -4,10 +4,13 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/criticals.h"
+
 namespace {
 
 using namespace gstzc;
 using namespace gstzc::inspect;
+using gstzc::test::Criticals;
 using namespace std::chrono_literals;
 using Verdict = Negotiation::Verdict;
 
@@ -129,6 +132,22 @@ TEST(Negotiations, WhatFailsForAnotherReasonIsUntried) {
   EXPECT_EQ(n.verdict, Verdict::Untried);
   ASSERT_FALSE(n.errors.empty());
   EXPECT_NE(n.errors.front().debug.find("/nowhere/at/all"), std::string::npos) << n.errors.front().debug;
+}
+
+TEST(Negotiations, AnErrorIsToldOnce) {
+  const Negotiation n = done("filesrc location=/nowhere/at/all ! decodebin", sinkThatTakes("ANY"));
+  EXPECT_EQ(n.verdict, Verdict::Untried);
+  std::string all;
+  for (const ElementMessage &m : n.errors) all += m.element + ": " + m.text + "\n";
+  EXPECT_EQ(n.errors.size(), 1u) << all;
+  EXPECT_EQ(all.find("state change failed"), std::string::npos) << all;
+}
+
+TEST(Negotiations, AnElementMayBeCalledLikeTheDisplay) {
+  const Criticals criticals;
+  for (const char *fragment : {"videotestsrc name=display", "videotestsrc name=display ! identity name=display-2"})
+    EXPECT_EQ(done(fragment, sinkThatTakes("video/x-raw,format=NV12")).verdict, Verdict::Possible);
+  EXPECT_EQ(criticals.count(), 0) << criticals.last();
 }
 
 TEST(Negotiations, CapsThatNobodyChoosesAreUntried) {

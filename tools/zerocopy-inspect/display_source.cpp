@@ -40,6 +40,7 @@ Result<DeviceProfile> readNode(const std::string &path) {
     return Error{"open " + path, errno,
                  errno == EACCES ? "Join the group that may (see ls -l " + path + "), or run as root"
                                  : "List the nodes with ls /dev/dri, or use --profile"};
+  if (const auto error = renderNodeError(fd.get(), path, "--device=")) return *error;
   // the first file of a device without a master becomes it: a sink would find it taken
   if (drmIsMaster(fd.get())) drmDropMaster(fd.get());
   drmVersion *version = drmGetVersion(fd.get());

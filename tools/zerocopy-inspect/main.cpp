@@ -13,5 +13,7 @@ int main(int argc, char **argv) {
   gst_init(nullptr, nullptr);
   const auto outcome = gstzc::inspect::runTool(std::vector<std::string>(argv + 1, argv + argc));
   const int status = gstzc::inspect::tell(outcome, stdout, stderr);
-  return std::fclose(stdout) == 0 || status != 0 ? status : static_cast<int>(gstzc::inspect::Exit::BadInput);
+  if (std::fclose(stdout) == 0) return status;
+  std::perror("zerocopy-inspect: write standard output");
+  return static_cast<int>(gstzc::inspect::Exit::BadInput);
 }

@@ -55,6 +55,7 @@ struct Posted {
   bool from_sink = false;
   bool flow = false; // "Internal data stream error": what follows, not a cause
   bool negotiation = false;
+  bool state = false; // a change of state failed: for a reason that another error has
 };
 
 std::optional<Posted> popError(GstBus *bus, GstElement *sink, std::chrono::milliseconds wait) {
@@ -70,6 +71,7 @@ std::optional<Posted> popError(GstBus *bus, GstElement *sink, std::chrono::milli
   posted.from_sink =
       source != nullptr && (source == GST_OBJECT(sink) || gst_object_has_as_ancestor(source, GST_OBJECT(sink)));
   posted.flow = g_error_matches(error, GST_STREAM_ERROR, GST_STREAM_ERROR_FAILED);
+  posted.state = g_error_matches(error, GST_CORE_ERROR, GST_CORE_ERROR_STATE_CHANGE);
   posted.negotiation = g_error_matches(error, GST_CORE_ERROR, GST_CORE_ERROR_NEGOTIATION) ||
                        g_error_matches(error, GST_STREAM_ERROR, GST_STREAM_ERROR_FORMAT) ||
                        g_error_matches(error, GST_STREAM_ERROR, GST_STREAM_ERROR_WRONG_TYPE) ||
@@ -148,6 +150,12 @@ Result<Negotiation> negotiate(Fragment fragment, const MakeSink &make_sink, std:
   if (!made) return made.error();
   GstElement *pipeline = fragment.pipeline.get();
   const Object<GstElement> sink(GST_ELEMENT(gst_object_ref_sink(*made)));
+  // an element of the fragment may have its name
+  const std::string name = GST_OBJECT_NAME(sink.get());
+  for (int i = 2; GstElement *other = gst_bin_get_by_name(GST_BIN(pipeline), GST_OBJECT_NAME(sink.get())); ++i) {
+    gst_object_unref(other);
+    gst_object_set_name(GST_OBJECT(sink.get()), (name + "-" + std::to_string(i)).c_str());
+  }
   gst_bin_add(GST_BIN(pipeline), sink.get());
   const Object<GstBus> bus(gst_element_get_bus(pipeline));
   Object<GstPad> sink_pad(gst_element_get_static_pad(sink.get(), "sink"));
@@ -172,7 +180,15 @@ Result<Negotiation> negotiate(Fragment fragment, const MakeSink &make_sink, std:
   // Cause first: what a source says of its flow follows from another element's error.
   const auto finish = [&](Negotiation::Verdict verdict, std::string why) {
     std::stable_sort(posted.begin(), posted.end(), [](const Posted &a, const Posted &b) { return a.flow < b.flow; });
-    for (Posted &p : posted) result.errors.push_back(std::move(p.message));
+    // Bins say again what an element said while they change their state, and that they could not.
+    const bool told = std::any_of(posted.begin(), posted.end(), [](const Posted &p) { return !p.state; });
+    for (Posted &p : posted) {
+      const auto same = [&](const ElementMessage &m) {
+        return m.element == p.message.element && m.text == p.message.text;
+      };
+      if ((told && p.state) || std::any_of(result.errors.begin(), result.errors.end(), same)) continue;
+      result.errors.push_back(std::move(p.message));
+    }
     result.links = run.reports();
     result.verdict = verdict;
     result.why = std::move(why);

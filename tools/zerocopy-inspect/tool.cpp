@@ -3,15 +3,52 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "gst/drm/profile/device_profile.h"
 #include "gst/zerocopy/core/unique_fd.h"
 
 namespace gstzc::inspect {
+
+namespace {
+
+// What comes through a pipe once is read by several: it becomes a file for as long as the command runs.
+class Spool {
+public:
+  ~Spool() {
+    if (path_.empty()) return;
+    unlink(path_.c_str());
+    rmdir(dir_);
+  }
+  Spool() = default;
+  Spool(const Spool &) = delete;
+  Spool &operator=(const Spool &) = delete;
+
+  // `profile`: what the user gave; "-" is standard input. Files stay what they are.
+  Status take(std::string *profile) {
+    struct stat st = {};
+    const bool input = *profile == "-";
+    if (!input && (profile->empty() || stat(profile->c_str(), &st) != 0 || !S_ISFIFO(st.st_mode))) return Nothing{};
+    auto text = readProfileText(input ? "/dev/stdin" : *profile);
+    if (!text) return text.error();
+    if (mkdtemp(dir_) == nullptr) return Error{"make a folder for the profile that was read", errno, ""};
+    path_ = std::string(dir_) + (input ? "/stdin" : "/pipe");
+    if (auto written = writeFile(path_, *text); !written) return written.error();
+    *profile = path_;
+    return Nothing{};
+  }
+
+private:
+  char dir_[32] = "/tmp/zerocopy-inspect-XXXXXX";
+  std::string path_;
+};
+
+} // namespace
 
 Outcome runTool(const std::vector<std::string> &args) {
   const auto refused = [](const Error &error) {
@@ -29,6 +66,8 @@ Outcome runTool(const std::vector<std::string> &args) {
       {"record", recordProfile},
       {"matrix", matrix},
   };
+  Spool spool;
+  if (auto spooled = spool.take(&line->profile); !spooled) return refused(spooled.error());
   auto answer = functions.at(line->command->name)(*line);
   if (!answer) return refused(answer.error());
   return {answer->exit, std::move(answer->text), ""};

@@ -44,7 +44,7 @@ Error openError(const std::string &path, int code) {
                 " $USER`, then log in again"};
   }
   if (code == ENOENT) return {"open " + path, code, "Set device= to one of the nodes under /dev/dri"};
-  return {"open " + path, code, ""};
+  return {"open " + path, code, "Set device= to one of the card nodes under /dev/dri"};
 }
 
 Error masterError(const std::string &path) {
@@ -96,6 +96,7 @@ Result<std::shared_ptr<KmsDevice>> LibdrmDevice::openPath(const std::string &pat
     device->path_ = path;
     device->fd_ = UniqueFd(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
     if (!device->fd_.isValid()) return openError(path, errno);
+    if (const auto error = renderNodeError(device->fd_.get(), path, "device=")) return *error;
     if (auto ready = device->prepare(); !ready) return ready.error();
   }
   if (auto entered = device->enter(); !entered) return entered.error();
@@ -173,6 +174,16 @@ Status LibdrmDevice::prepare() {
     return Error{path_ + " (" + driver_ + ") has no atomic modesetting", errno,
                  "Choose another device with device=, or use kmssink"};
   return Nothing{};
+}
+
+std::optional<Error> renderNodeError(int fd, const std::string &path, const std::string &option) {
+  if (drmGetNodeTypeFromFd(fd) != DRM_NODE_RENDER) return std::nullopt;
+  char *name = drmGetPrimaryDeviceNameFromFd(fd);
+  const std::string card = name != nullptr ? name : "";
+  std::free(name);
+  return Error{path + " is a render node: it makes pictures and shows none", 0,
+               card.empty() ? "Set " + option + " to a card node under /dev/dri"
+                            : "Set " + option + card + ", the card node of the same device"};
 }
 
 std::optional<ForeignMemory> probeForeignMemory(int fd) {

@@ -82,6 +82,10 @@ private:
 Result<KmsSnapshot> readSnapshot(int fd, const std::string &path, const std::string &driver,
                                  KmsDevice::Outputs outputs);
 
+// Where `fd`, the open node `path`, has no display because it is a render node: the error, with the card node of the
+// same device where there is one, and `option` for what sets it ("device=").
+std::optional<Error> renderNodeError(int fd, const std::string &path, const std::string &option);
+
 // What memory of other exporters the device behind `fd`, a card node, master or not, can import: tried with small
 // buffers of udmabuf or of a dma-heap. Nothing where no such buffer is to be had; Any where there is no udmabuf to make
 // a scattered one with.

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <memory>
 
 #include <drm_fourcc.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,7 +21,7 @@
 namespace gstzc {
 namespace {
 
-std::string baseName(const std::string &path) { return path.substr(path.rfind('/') + 1); } // npos + 1 is 0
+constexpr std::chrono::seconds kProfilePatience{10}; // between two parts of what a pipe brings
 
 bool appliesTo(const ProfileRefusal &r, const KmsPlane &plane, const PlaneTest &test, bool scaled) {
   const auto width = static_cast<uint32_t>(std::max(test.source.width, 0));
@@ -54,6 +56,9 @@ Result<DeviceProfile> parseProfile(std::string_view text, const std::string &nam
       readDrmInfo(document, node, &profile);
     else if (!document.root().isObject())
       document.root().fail("an object is needed");
+    else if (!node.empty())
+      document.fail({document.name() + " describes one display, and has no device \"" + node + "\" to choose", 0,
+                     "Devices are chosen in the output of drm_info -j only"});
     else
       readProfile(document, &profile);
   }
@@ -62,23 +67,36 @@ Result<DeviceProfile> parseProfile(std::string_view text, const std::string &nam
   return profile;
 }
 
-Result<DeviceProfile> loadProfile(const std::string &path, const std::string &node) {
+Result<std::string> readProfileText(const std::string &path) {
   const UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat st = {};
   if (!fd.isValid() || fstat(fd.get(), &st) != 0)
     return Error{"read the device profile " + path, errno, "Give the path of a JSON file"};
-  if (!S_ISREG(st.st_mode)) return Error{path + " is no file", 0, "Give the path of a JSON file"};
+  if (!S_ISREG(st.st_mode) && !S_ISFIFO(st.st_mode))
+    return Error{path + " is neither a file nor a pipe", 0, "Give the path of a JSON file"};
   std::string text;
   std::vector<char> buffer(64 << 10);
-  for (;;) {
+  while (text.size() <= kMaxProfileBytes) { // what is larger is refused with its reason
     const ssize_t n = read(fd.get(), buffer.data(), buffer.size());
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return Error{"read the device profile " + path, errno, ""};
-    if (n == 0) break;
-    text.append(buffer.data(), static_cast<size_t>(n));
-    if (text.size() > kMaxProfileBytes) break; // refused with its reason
+    if (n > 0) text.append(buffer.data(), static_cast<size_t>(n));
+    if (n > 0 || (n < 0 && errno == EINTR)) continue;
+    // a pipe that nobody has begun to write to looks like its end
+    const bool wait = n < 0 ? errno == EAGAIN : text.empty() && S_ISFIFO(st.st_mode);
+    if (n < 0 && !wait) return Error{"read the device profile " + path, errno, ""};
+    if (!wait) break;
+    pollfd writer{fd.get(), POLLIN, 0};
+    const int ready = poll(&writer, 1, static_cast<int>(std::chrono::milliseconds(kProfilePatience).count()));
+    if (ready == 0)
+      return Error{"read the device profile " + path, ETIMEDOUT, "Whoever writes to the pipe has to be faster"};
+    if (n == 0 && (writer.revents & POLLIN) == 0) break;
   }
-  return parseProfile(text, baseName(path), node);
+  return text;
+}
+
+Result<DeviceProfile> loadProfile(const std::string &path, const std::string &node) {
+  auto text = readProfileText(path);
+  if (!text) return text.error();
+  return parseProfile(*text, path, node);
 }
 
 PlaneVerdict testPlane(const DeviceProfile &profile, const PlaneTest &test) {

@@ -58,11 +58,15 @@ constexpr size_t kMaxPlanePairs = 32768;             // format and modifier, of 
 constexpr size_t kMaxPlanesBytes = size_t{64} << 20; // of memory that all planes take: a group stands for many
 constexpr size_t kMaxProfileEntries = 4096;          // modes, property values, limits, refusals, notes: of one list
 
-// `name`: how errors call the text, such as its file's name. `node`: of drm_info's output, which may hold several
-// devices, the one to take ("/dev/dri/card0"); empty: the first with a connected output, else the first. Errors name
-// the place in the JSON and the value there: `rk3588.json: planes[1].in_formats[0].modifier: "0xg"`.
+// `name`: how errors call the text, such as its file's path; a device without a path is called by its last part.
+// `node`: of drm_info's output, which may hold several devices, the one to take ("/dev/dri/card0"); empty: the first
+// with a connected output, else the first. Errors name the place in the JSON and the value there: `rk3588.json:
+// planes[1].in_formats[0].modifier: "0xg"`.
 Result<DeviceProfile> parseProfile(std::string_view text, const std::string &name, const std::string &node = "");
-// The same of a file.
+// What a file or a pipe holds, up to a little more than kMaxProfileBytes. Errors: neither, a pipe that brings nothing
+// for 10 s.
+Result<std::string> readProfileText(const std::string &path);
+// The same of a file or a pipe, called by its path.
 Result<DeviceProfile> loadProfile(const std::string &path, const std::string &node = "");
 
 // In our schema, with every property; parseProfile() of it gives the same profile.

@@ -78,6 +78,7 @@ void readPlaneLimits(const Value &value, KmsPlane *plane) {
     limits.modifiers = readModifiers(v.member("modifiers"));
     readSize(v.member("min_size"), &limits.min_width, &limits.min_height);
     readSize(v.member("max_size"), &limits.max_width, &limits.max_height);
+    checkSizes(v, limits.min_width, limits.min_height, limits.max_width, limits.max_height);
     if (v.member("even").exists()) limits.even = v.member("even").boolean();
     const Value scaling = v.member("scaling");
     if (scaling.isBoolean()) {
@@ -87,6 +88,8 @@ void readPlaneLimits(const Value &value, KmsPlane *plane) {
       limits.scaling = true;
       if (scaling.member("min").exists()) limits.min_scale = scaling.member("min").number(1 / kMaxScale, kMaxScale);
       if (scaling.member("max").exists()) limits.max_scale = scaling.member("max").number(1 / kMaxScale, kMaxScale);
+      if (limits.min_scale && limits.max_scale && *limits.min_scale > *limits.max_scale)
+        scaling.fail("min is larger than max");
     }
     plane->limits->push_back(std::move(limits));
   }
@@ -113,6 +116,7 @@ ProfileRefusal readRefusal(const Value &v) {
   r.modifiers = readModifiers(v.member("modifiers"));
   readSize(v.member("min_size"), &r.min_width, &r.min_height);
   readSize(v.member("max_size"), &r.max_width, &r.max_height);
+  checkSizes(v, r.min_width, r.min_height, r.max_width, r.max_height);
   if (v.member("scaled").exists()) r.scaled = v.member("scaled").boolean();
   r.rotations = readRotations(v.member("rotation"));
   r.error = readErrno(v.member("error"));

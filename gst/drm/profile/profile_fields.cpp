@@ -131,4 +131,11 @@ std::vector<DrmFormat> pairsByFormat(const std::vector<uint32_t> &formats,
   return result;
 }
 
+void checkSizes(const Value &value, std::optional<uint32_t> min_width, std::optional<uint32_t> min_height,
+                std::optional<uint32_t> max_width, std::optional<uint32_t> max_height) {
+  const auto wrong = [](const auto &min, const auto &max) { return min && max && *min > *max; };
+  if (wrong(min_width, max_width) || wrong(min_height, max_height))
+    value.member(value.member("min_size").exists() ? "min_size" : "max_size").fail("min_size is larger than max_size");
+}
+
 } // namespace gstzc

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "gst/drm/profile/json_value.h"
@@ -30,5 +31,9 @@ template <typename T> void readSize(const json::Value &value, T *width, T *heigh
   *width = static_cast<uint32_t>(sides[0].integer(least, kMaxSide));
   *height = static_cast<uint32_t>(sides[1].integer(least, kMaxSide));
 }
+
+// An error where the smallest size that `value` speaks of is larger than the largest.
+void checkSizes(const json::Value &value, std::optional<uint32_t> min_width, std::optional<uint32_t> min_height,
+                std::optional<uint32_t> max_width, std::optional<uint32_t> max_height);
 
 } // namespace gstzc

@@ -36,12 +36,13 @@ public:
     profile_.provenance = root.member("provenance").text();
     for (const Value &v : root.member("notes").items(kMaxProfileEntries)) profile_.notes.push_back(v.text());
     s.path = root.member("path").text();
-    if (s.path.empty()) s.path = document_.name();
+    if (s.path.empty()) s.path = document_.name().substr(document_.name().rfind('/') + 1); // npos + 1 is 0
     // silent about sizes: nothing is refused for them
     s.min_width = s.min_height = 1;
     s.max_width = s.max_height = kMaxSide;
     readSize(root.member("min_size"), &s.min_width, &s.min_height, 0);
     readSize(root.member("max_size"), &s.max_width, &s.max_height);
+    checkSizes(root, s.min_width, s.min_height, s.max_width, s.max_height);
 
     reserveIds(root);
     readCrtcs(root.member("crtcs"));
@@ -55,7 +56,13 @@ public:
             : std::any_of(s.planes.begin(), s.planes.end(), [](const KmsPlane &p) { return p.has_in_formats; });
     s.dumb_buffers = !caps.member("dumb_buffers").exists() || caps.member("dumb_buffers").boolean();
     profile_.quirks = readQuirks(root.member("quirks"));
-    for (const Value &v : root.member("refuses").items(kMaxProfileEntries)) profile_.refusals.push_back(readRefusal(v));
+    for (const Value &v : root.member("refuses").items(kMaxProfileEntries)) {
+      profile_.refusals.push_back(readRefusal(v));
+      const std::string &label = profile_.refusals.back().plane;
+      if (!label.empty() &&
+          std::none_of(s.planes.begin(), s.planes.end(), [&](const KmsPlane &p) { return p.label == label; }))
+        v.member("plane").fail("no plane has this label");
+    }
     if (document_.error()) return;
     addAtomicProperties(s, &next_id_);
     const auto dropPlaceholders = [](auto &objects) {
@@ -263,6 +270,10 @@ private:
       const auto min = static_cast<uint64_t>(zpos.member("min").integer(0, 255));
       const auto max = static_cast<uint64_t>(zpos.member("max").integer(0, 255));
       const Value at = zpos.member("value");
+      if (min > max) zpos.fail("min is larger than max");
+      if (at.exists() &&
+          (static_cast<uint64_t>(at.integer(0, 255)) < min || static_cast<uint64_t>(at.integer(0, 255)) > max))
+        at.fail("it is not between min and max");
       add("zpos", DRM_MODE_PROP_RANGE, at.exists() ? static_cast<uint64_t>(at.integer(0, 255)) : min,
           {{"min", min}, {"max", max}});
     }

@@ -64,6 +64,7 @@ INSTANTIATE_TEST_SUITE_P(
     Settings, Refusal,
     testing::Values(Case{"device=/dev/dri/card999", {"/dev/dri/card999", "No such file or directory (2)", "device="}},
                     Case{"device=/dev/null", {"/dev/null", "card node under /dev/dri"}},
+                    Case{"device=/tmp", {"open /tmp", "Is a directory (21)", "card nodes under /dev/dri"}},
                     Case{"fd=987654", {"fd=987654", "Bad file descriptor (9)"}},
                     Case{"device=/dev/dri/card999 mode=1920", {"mode=1920 is no mode", "1920x1080@60"}},
                     Case{"device=/dev/dri/card999 mode=0x10", {"mode=0x10 has a side outside 1 to 16384"}}));

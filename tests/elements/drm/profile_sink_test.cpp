@@ -131,6 +131,39 @@ INSTANTIATE_TEST_SUITE_P(Settings, ProfileLook,
                                          LookCase{"no such plane", "", "plane-id=4711", nullptr, "no plane 4711"},
                                          LookCase{"no rotation", "", "rotate-method=90r", nullptr, "cannot turn"}));
 
+TEST(ProfileSink, SettingsThatSayNothingAreWarnedOfOnce) {
+  for (const auto &[settings, part] :
+       {std::pair{"device=/dev/dri/card7", "device=/dev/dri/card7 is not used"},
+        {"fd=0", "fd=0 is not used: device-profile= is set"},
+        {"rotate-method=custom alpha=1 force-aspect-ratio=true", "rotate-method=custom is no turn"}}) {
+    const Outcome o = play(twoPlanes(), testSource("NV12"), settings);
+    ASSERT_TRUE(o.eos) << testing::PrintToString(o.errors);
+    ASSERT_EQ(o.warnings.size(), 1u) << testing::PrintToString(o.warnings);
+    EXPECT_NE(o.warnings[0].find(part), std::string::npos) << o.warnings[0];
+  }
+  EXPECT_TRUE(play(twoPlanes(), testSource("NV12"), "rotate-method=identity").warnings.empty());
+}
+
+// From pixels that are no squares to the display's, which are.
+TEST(ProfileSink, PixelAspectRatioCounts) {
+  const std::string source =
+      "videotestsrc num-buffers=5 ! video/x-raw,format=NV12,width=720,height=576,pixel-aspect-ratio=";
+  for (const auto &[ratio, place] : {std::pair{"16/15", "1024x768 at 128,0 scaled from 720x576"},
+                                     {"64/45", "1280x720 at 0,24 scaled from 720x576"},
+                                     {"1/1", "960x768 at 160,0 scaled from 720x576"}}) {
+    const Outcome o = play(twoPlanes(), source + ratio, "mode=1280x768");
+    ASSERT_TRUE(o.eos) << testing::PrintToString(o.errors);
+    EXPECT_NE(o.configuration.find(place), std::string::npos) << o.configuration;
+  }
+}
+
+TEST(ProfileSink, TheConfigurationNamesThePartThatIsShown) {
+  const std::string crop = testSource("NV12") + " ! videocrop left=8 right=100 top=2 bottom=40";
+  const Outcome o = play(twoPlanes(), crop, "mode=1280x720");
+  ASSERT_TRUE(o.eos) << testing::PrintToString(o.errors);
+  EXPECT_NE(o.configuration.find("scaled from 532x438, a part of 640x480"), std::string::npos) << o.configuration;
+}
+
 TEST(ProfileSink, ARectangleOutsideShowsNothingAndSaysSo) {
   const Outcome o = play(twoPlanes(), testSource("NV12"), "render-rectangle=<5000,5000,64,48>");
   ASSERT_TRUE(o.eos) << testing::PrintToString(o.errors);

@@ -3,16 +3,20 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <fstream>
+#include <thread>
 
 #include <drm_fourcc.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "gst/drm/negotiate/engine.h"
 #include "gst/drm/negotiate/explain.h"
 #include "tests/support/temp_dir.h"
 
 using namespace gstzc;
+using gstzc::test::TempDir;
 
 namespace {
 
@@ -252,6 +256,25 @@ INSTANTIATE_TEST_SUITE_P(
         BadCase{"quirk",
                 R"({"quirks": {"in_fence_fd": "ENOPE"}, "planes": [{"type": "Primary", "formats": ["NV12"]}]})",
                 "quirks.in_fence_fd: \"ENOPE\": the name of an errno"},
+        BadCase{"zpos_upside_down", PLANE(R"(, "zpos": {"min": 5, "max": 1})"),
+                "planes[0].zpos: an object: min is larger than max"},
+        BadCase{"zpos_value", PLANE(R"(, "zpos": {"min": 1, "max": 5, "value": 6})"),
+                "planes[0].zpos.value: 6: it is not between"},
+        BadCase{"sizes_upside_down", "{\"min_size\": [64, 64], \"max_size\": [128, 32], \"planes\": []}",
+                "min_size: a list: min_size is larger than max_size"},
+        BadCase{"limits_upside_down", PLANE(R"(, "limits": {"min_size": [64, 64], "max_size": [32, 128]})"),
+                "planes[0].limits.min_size: a list: min_size is larger"},
+        BadCase{"scaling_upside_down", PLANE(R"(, "limits": {"scaling": {"min": 2, "max": 0.5}})"),
+                "planes[0].limits.scaling: an object: min is larger than max"},
+        BadCase{
+            "refusal_upside_down",
+            R"({"refuses": [{"min_size": [9, 9], "max_size": [9, 8], "error": "EINVAL"}], "planes": [{"type": "Primary",
+                "formats": ["NV12"]}]})",
+            "refuses[0].min_size: a list: min_size is larger"},
+        BadCase{"refusal_of_no_plane",
+                R"({"refuses": [{"plane": "top", "error": "EINVAL"}], "planes": [{"type": "Primary", "label": "Top",
+                "formats": ["NV12"]}]})",
+                "refuses[0].plane: \"top\": no plane has this label"},
         BadCase{"refusal_without_error", R"({"refuses": [{}], "planes": [{"type": "Primary", "formats": ["NV12"]}]})",
                 "refuses[0]: an object: the key error is needed"}),
     [](const auto &i) { return std::string(i.param.what); });
@@ -300,6 +323,44 @@ TEST(BadProfiles, Files) {
   EXPECT_EQ(missing.error().code, ENOENT);
   EXPECT_FALSE(loadProfile("/dev/zero")); // no file: it would never end
   EXPECT_FALSE(loadProfile("/"));
+}
+
+TEST(BadProfiles, AreCalledByTheirPath) {
+  const TempDir dir;
+  std::ofstream(dir.file("p.json")) << "{\"planes\": 3}";
+  const auto bad = loadProfile(dir.file("p.json"));
+  ASSERT_FALSE(bad);
+  EXPECT_EQ(bad.error().what.find(dir.file("p.json") + ": planes: 3"), 0u) << bad.error().what;
+  std::ofstream(dir.file("p.json")) << kSmall;
+  const auto good = loadProfile(dir.file("p.json"));
+  ASSERT_TRUE(good) << good.error().message();
+  EXPECT_EQ(good->snapshot.path, "p.json") << "the device's name is short";
+  const auto chosen = loadProfile(dir.file("p.json"), "/dev/dri/card1");
+  ASSERT_FALSE(chosen);
+  EXPECT_NE(chosen.error().what.find("has no device \"/dev/dri/card1\" to choose"), std::string::npos)
+      << chosen.error().what;
+}
+
+// What a shell gives for <(command), whoever is faster.
+TEST(Profile, ThroughAPipe) {
+  const TempDir dir;
+  const std::string pipe = dir.file("pipe");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  std::thread writer([&] {
+    std::ofstream out(pipe); // waits for who reads
+    const std::string text = kSmall;
+    out << text.substr(0, 40) << std::flush;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    out << text.substr(40);
+  });
+  const auto profile = loadProfile(pipe);
+  writer.join();
+  ASSERT_TRUE(profile) << profile.error().message();
+  EXPECT_EQ(writeProfile(*profile), [&] {
+    DeviceProfile same = parsed(kSmall);
+    same.snapshot.path = "pipe";
+    return writeProfile(same);
+  }());
 }
 
 TEST(TestPlane, LimitsRefusalsAndWhatNobodyKnows) {
