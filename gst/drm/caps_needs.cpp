@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include <algorithm>
+#include <optional>
 
 #include <drm_fourcc.h>
 #include <gst/allocators/allocators.h>
@@ -86,8 +87,9 @@ std::string nameOfFourcc(const std::string &text) {
 
 } // namespace
 
-Result<std::vector<CapsNeed>> needsOfCaps(const GstCaps *caps) {
+Result<std::vector<CapsNeed>> needsOfCaps(const GstCaps *caps, bool skip_foreign) {
   std::vector<CapsNeed> result;
+  std::optional<Error> foreign;
   if (caps == nullptr || gst_caps_is_any(caps) || gst_caps_is_empty(caps))
     return Error{"caps that say nothing of a frame", 0,
                  "Write them like video/x-raw,format=NV12,width=1920,height=1080"};
@@ -155,17 +157,22 @@ Result<std::vector<CapsNeed>> needsOfCaps(const GstCaps *caps) {
       }
       const GstVideoFormat known = gst_video_format_from_string(format.c_str());
       const bool named = known > GST_VIDEO_FORMAT_ENCODED && drmFormatName(known) != nullptr;
-      if (const std::string meant = nameOfFourcc(format); !named && !meant.empty())
+      if (const std::string meant = nameOfFourcc(format);
+          !skip_foreign && known == GST_VIDEO_FORMAT_UNKNOWN && !meant.empty())
         return wrong(s, "format", "this is a fourcc, and not what GStreamer calls the format",
                      "Write format=" + meant + ", or drm-format=" + format +
                          " with video/x-raw(memory:DMABuf),format=DMA_DRM");
-      if (!named)
-        return wrong(s, "format", "\"" + format.substr(0, 40) + "\" is no format that displays have",
-                     "Convert, such as with videoconvert");
+      if (!named) {
+        foreign = wrong(s, "format", "\"" + format.substr(0, 40) + "\" is no format that displays have",
+                        "Convert, such as with videoconvert");
+        if (!skip_foreign) return *foreign;
+        continue;
+      }
       const uint32_t fourcc = gst_video_dma_drm_fourcc_from_format(known);
       if (!add({fourcc, dmabuf ? DRM_FORMAT_MOD_INVALID : DRM_FORMAT_MOD_LINEAR}, !dmabuf, format)) return many;
     }
   }
+  if (result.empty() && foreign) return *foreign;
   return result;
 }
 

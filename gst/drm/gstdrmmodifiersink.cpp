@@ -337,12 +337,12 @@ static GstStateChangeReturn gst_drm_modifier_sink_change_state(GstElement *eleme
 static void tell_of_refusal(GstDrmModifierSink *self, const GstCaps *theirs) {
   SinkState *state = self->state;
   if (!gst_pad_is_linked(GST_BASE_SINK_PAD(self)) || gst_caps_is_empty(theirs)) return;
-  const auto needs = needsOfCaps(theirs);
+  const auto needs = needsOfCaps(theirs, true);
   Error error = needs ? Error{} : needs.error();
   {
     const std::lock_guard lock(state->mutex);
     if (!state->display || std::exchange(state->refusal_told, true)) return;
-    if (needs && !needs->empty()) error = state->display->whyNot(needs->front().need);
+    if (needs && !needs->empty()) error = state->display->whyNot(state->negotiation.nearest(*needs));
   }
   if (!error.what.empty()) GST_ELEMENT_WARNING(self, STREAM, FORMAT, ("%s", error.message().c_str()), (nullptr));
 }

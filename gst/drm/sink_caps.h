@@ -64,6 +64,7 @@ struct CapsNeed {
   bool system_memory = false; // the frame is copied or rendered into memory of the display: linear
   std::string text;           // "video/x-raw(memory:DMABuf) NV12:0x0100000000000002 1920x1080"
 };
-Result<std::vector<CapsNeed>> needsOfCaps(const GstCaps *caps);
+// `skip_foreign`: formats of a list that no display has are left out, unless all are.
+Result<std::vector<CapsNeed>> needsOfCaps(const GstCaps *caps, bool skip_foreign = false);
 
 } // namespace gstzc

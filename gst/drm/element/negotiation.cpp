@@ -34,6 +34,27 @@ FrameNeed needOfCaps(const FrameCaps &caps) {
   return need;
 }
 
+void SinkNegotiation::offer(const OfferedFormats &offers, bool overlays) {
+  overlays_ = overlays;
+  caps_.update(offers, {.overlay_composition = overlays});
+  const std::lock_guard lock(mutex_);
+  offered_.clear();
+  for (const OfferedGroup &group : offers.groups) {
+    offered_.insert(offered_.end(), group.pairs.begin(), group.pairs.end());
+    for (const uint32_t fourcc : group.implicit) offered_.push_back({fourcc, DRM_FORMAT_MOD_INVALID});
+  }
+}
+
+const FrameNeed &SinkNegotiation::nearest(const std::vector<CapsNeed> &needs) const {
+  const std::lock_guard lock(mutex_);
+  const auto offered = [this](auto is) { return std::any_of(offered_.begin(), offered_.end(), is); };
+  for (const CapsNeed &n : needs)
+    if (offered([&](const DrmFormat &f) { return sameLayout(f, n.need.format); })) return n.need;
+  for (const CapsNeed &n : needs)
+    if (offered([&](const DrmFormat &f) { return f.fourcc == n.need.format.fourcc; })) return n.need;
+  return needs.front().need;
+}
+
 bool SinkNegotiation::accepts(const GstCaps *caps) const {
   if (!caps_.ready()) { // no device is open: what any could take
     GstCaps *any = templateCaps();

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <gst/gst.h>
 
@@ -28,15 +29,16 @@ constexpr unsigned kMaxRenegotiationFrames = 120;
 class SinkNegotiation {
 public:
   // The answer to caps queries, from now on. `overlays`: whether frames may come with GstVideoOverlayComposition.
-  void offer(const OfferedFormats &offers, bool overlays) {
-    overlays_ = overlays;
-    caps_.update(offers, {.overlay_composition = overlays});
-  }
+  void offer(const OfferedFormats &offers, bool overlays);
   void close() {
     caps_.clear();
     waiting_ = 0;
     given_up_.reset();
   }
+
+  // Of several frames that upstream could send, none of which can be shown, the one that lacks least: a pair that is
+  // offered in other sizes, a format in other layouts. Any thread.
+  const FrameNeed &nearest(const std::vector<CapsNeed> &needs) const;
 
   // Transfer full; null before offer().
   GstCaps *caps(GstCaps *filter) const { return caps_.caps(filter); }
@@ -61,6 +63,7 @@ public:
 private:
   SinkCaps caps_;
   mutable std::mutex mutex_;
+  std::vector<DrmFormat> offered_;
   GstCaps *coming_ = nullptr; // borrowed: compared only
   bool overlays_ = false;
   unsigned waiting_ = 0; // frames given up since RECONFIGURE, plus one

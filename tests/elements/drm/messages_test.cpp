@@ -38,6 +38,7 @@ const Failing kFailing[] = {
     {"size", "videotestsrc num-buffers=3 ! video/x-raw,format=NV12,width=2048,height=2048", "",
      R"(,"max_size": [1920, 1080])"},
     {"small", "videotestsrc num-buffers=3 ! video/x-raw,format=NV12,width=8,height=8", "", R"(,"min_size": [32, 32])"},
+    {"tiny", "videotestsrc num-buffers=3 ! video/x-raw,width=1,height=1", "", R"(,"min_size": [10, 10])"},
     {"scaling", "videotestsrc num-buffers=3 ! video/x-raw,format=NV12,width=640,height=480",
      "render-rectangle=<0,0,1280,720>",
      R"(,"refuses": [{"scaled": true, "error": "ERANGE"}, {"scaled": false, "error": "ENOSPC"}])"},

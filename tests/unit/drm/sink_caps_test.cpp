@@ -277,6 +277,7 @@ TEST(NeedsOfCaps, SaysWhatIsWrong) {
            {"video/x-raw, width=8", "video/x-raw without a format"},
            {"video/x-raw(memory:DMABuf), format=DMA_DRM", "the field drm-format is missing"},
            {"video/x-raw, format=XR24", "format=XR24: this is a fourcc"},
+           {"video/x-raw, format=AYUV", "format=AYUV: \"AYUV\" is no format"},
            {"video/x-raw, format=NV12, width=[40000, 50000]", "frames have 1 to 32767 pixels a side"},
            {"video/x-raw, format=NV12, height={48, 0}", "frames have 1 to 32767 pixels a side"},
            {"video/x-raw, format=NV12, height=(string)many", "an integer, a range or a list"},
@@ -301,6 +302,16 @@ TEST(NeedsOfCaps, Bounds) {
   std::string half = "NV12";
   for (size_t i = 1; i < 3000; ++i) half += ", NV12";
   EXPECT_FALSE(needsOfCaps(caps("video/x-raw, format={" + half + "}; video/x-raw, format={" + half + "}").get()));
+}
+
+TEST(NeedsOfCaps, MayLeaveOutWhatNoDisplayHas) {
+  const Caps some = caps("video/x-raw, format={A420_10LE, NV12, AYUV}"), none = caps("video/x-raw, format={A420_10LE}");
+  EXPECT_FALSE(needsOfCaps(some.get()));
+  const auto needs = needsOfCaps(some.get(), true);
+  ASSERT_TRUE(needs) << needs.error().message();
+  ASSERT_EQ(needs->size(), 1u);
+  EXPECT_EQ(needs->front().text, "video/x-raw NV12");
+  EXPECT_FALSE(needsOfCaps(none.get(), true));
 }
 
 } // namespace
