@@ -42,8 +42,10 @@ Result<Committer::Submitted> Committer::submit(std::shared_ptr<DisplayFrame> fra
     Lock lock(queue.mutex_);
     gone.swap(lane.spare);
     if (queue.sleeping_ && queue.in_flight_ && !queue.watched_ && !queue.flipped_ && queue.hands_ == 0 &&
-        queue.seesFlip())
+        queue.seesFlip()) {
       queue.finishFlip(lock);
+      if (wait) queue.advance(lock); // what came before this one; else it may be dropped for it
+    }
     if (wait) {
       // the fences, one flip and one stubborn EBUSY are the most a place can take to become free
       const auto limit = [&] { return lane.waiting.lastDeadline() + queue.limits_.flip + queue.limits_.busy; };
@@ -60,10 +62,11 @@ Result<Committer::Submitted> Committer::submit(std::shared_ptr<DisplayFrame> fra
     else if (!wait)
       lane.waiting.makeRoom(gone);
     const bool settled = lane.waiting.lastIsSettled();
-    if (queue.sleeping_ && queue.mayCommit() && Clock::now() >= queue.retry_at_) queue.commit(lock);
+    queue.advance(lock);
     if (queue.in_flight_ && !queue.watched_ && queue.isAwaited()) queue.watchFlip(lock);
+    queue.rearm();
     if (gone.empty()) lane.spare.swap(gone);
-    rouse = queue.sleeping_ && (!settled || queue.nextLook() < queue.sleeps_until_);
+    rouse = queue.sleeping_ && !settled;
   }
   if (rouse) queue.wake();
   if (!gone.empty()) {
@@ -88,7 +91,7 @@ void Committer::suspend(bool on) {
       queue_->restore_due_ = true;
     }
   }
-  queue_->changed_.notify_all();
+  queue_->tell();
   queue_->wake();
 }
 
@@ -117,7 +120,7 @@ void Committer::flush() {
     queue_->disturbed_ = true;
     if (queue_->lanes_.size() == 1) queue_->busy_since_.reset(); // that frame is gone
   }
-  queue_->changed_.notify_all();
+  queue_->tell();
 }
 
 void Committer::interrupt(bool on) {
@@ -126,14 +129,14 @@ void Committer::interrupt(bool on) {
     lane_->interrupted = on;
     queue_->disturbed_ = true;
   }
-  queue_->changed_.notify_all();
+  queue_->tell();
 }
 
 void Committer::stop() {
   CrtcQueue::Gone gone;
   Lock lock(queue_->mutex_);
   lane_->stopped = true;
-  queue_->changed_.notify_all();
+  queue_->tell();
   // what is being committed, which does not block, or told
   queue_->changed_.wait(lock, [this] { return lane_->in_hand == 0 && queue_->calls_ == 0; });
   lane_->waiting.swap(gone);

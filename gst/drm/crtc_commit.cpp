@@ -95,7 +95,7 @@ void CrtcQueue::commit(Lock &lock) {
   merged_.clear();
   --hands_;
   if (in_flight_ && isAwaited()) watchFlip(lock);
-  changed_.notify_all();
+  tell();
   if (news) note(lock, *news);
   if (refusal != 0)
     note(lock, std::string("the display's driver refuses IN_FENCE_FD (") + strerror(refusal) +
@@ -103,9 +103,22 @@ void CrtcQueue::commit(Lock &lock) {
                    "too");
 }
 
+// The flip of a commit made at `at` is expected at the next vertical blank; what follows has until the one after that.
+// Half of that time is left to whoever is slow.
+std::optional<CrtcQueue::Clock::time_point> CrtcQueue::timeForNext(Clock::time_point at,
+                                                                   const ScreenState &state) const {
+  uint64_t refresh = UINT64_MAX;
+  for (const Taken &t : taken_) refresh = std::min(refresh, t.waiting.frame->untimed ? 0 : t.waiting.frame->refresh);
+  const auto now = static_cast<uint64_t>(at.time_since_epoch() / std::chrono::nanoseconds(1));
+  if (refresh == 0 || refresh == UINT64_MAX || state.mode || last_flip_ns_ == 0 || last_flip_ns_ > now) return {};
+  const uint64_t flip = last_flip_ns_ + ((now - last_flip_ns_) / refresh + 1) * refresh;
+  return at + std::chrono::nanoseconds(flip + refresh / 2 - now);
+}
+
 void CrtcQueue::accepted(UniqueFd flip, Clock::time_point at, bool fenced) {
   busy_since_.reset();
   restore_due_ = false;
+  commit_by_ = timeForNext(at, stateOfTaken());
   for (Taken &t : taken_) {
     Lane &lane = *t.lane;
     lane.counters.commits += !t.waiting.frame->farewell;

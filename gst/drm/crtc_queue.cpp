@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/timerfd.h>
 
 namespace gstzc {
 
@@ -15,8 +16,8 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// epoll's data of what is no flip's descriptor; their serials begin above
-constexpr uint64_t kWake = 0, kEvents = 1;
+// epoll's data of what is no flip's descriptor; their serials follow
+constexpr uint64_t kWake = 0, kEvents = 1, kTimer = 2, kFlips = 3;
 
 constexpr size_t kUsualSinks = 4;
 
@@ -27,11 +28,24 @@ bool watch(int epoll, int fd, uint64_t data, uint32_t events = EPOLLIN, int how 
   return epoll_ctl(epoll, how, fd, &event) == 0;
 }
 
+void drain(int fd) { // an eventfd or timerfd
+  uint64_t count;
+  [[maybe_unused]] const auto bytes = read(fd, &count, sizeof count);
+}
+
+void ring(int eventfd) {
+  const uint64_t one = 1;
+  [[maybe_unused]] const auto n = write(eventfd, &one, sizeof one); // full means it is readable already
+}
+
+int64_t nanoseconds(FrameQueue::Clock::time_point t) { return int64_t{t.time_since_epoch() / 1ns}; }
+
 } // namespace
 
 CrtcQueue::CrtcQueue(std::unique_ptr<CommitPort> port, CommitLimits limits)
     : port_(std::move(port)), limits_(limits), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      epoll_(epoll_create1(EPOLL_CLOEXEC)) {
+      lead_wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      timer_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)), epoll_(epoll_create1(EPOLL_CLOEXEC)) {
   lanes_.reserve(kUsualSinks);
   flight_.reserve(kUsualSinks);
   taken_.reserve(kUsualSinks);
@@ -39,7 +53,8 @@ CrtcQueue::CrtcQueue(std::unique_ptr<CommitPort> port, CommitLimits limits)
   next_.reserve(kUsualSinks);
   rest_.reserve(2 * kUsualSinks);
   events_ = port_->flipEvents();
-  if (!wake_.isValid() || !epoll_.isValid() || !watch(epoll_.get(), wake_.get(), kWake) ||
+  if (!wake_.isValid() || !lead_wake_.isValid() || !timer_.isValid() || !epoll_.isValid() ||
+      !watch(epoll_.get(), wake_.get(), kWake) || !watch(epoll_.get(), timer_.get(), kTimer) ||
       (events_ >= 0 && !watch(epoll_.get(), events_, kEvents, 0)))
     broken_ = Error{"set up the wait for flips", errno, "The process may be out of descriptors"};
   thread_ = std::thread([this] { run(); });
@@ -54,18 +69,27 @@ CrtcQueue::~CrtcQueue() {
   thread_.join();
 }
 
-void CrtcQueue::wake() {
-  const uint64_t one = 1;
-  [[maybe_unused]] const auto n = write(wake_.get(), &one, sizeof one); // full means it is readable already
+void CrtcQueue::wake() { ring(wake_.get()); }
+
+void CrtcQueue::tell() {
+  changed_.notify_all();
+  if (leading_) ring(lead_wake_.get());
 }
 
 bool CrtcQueue::isNext(const Lane &lane) const {
   return lane.waiting.nextIsSettled() && !lane.failed && !lane.stopped && !isSuspended(lane);
 }
 
-bool CrtcQueue::mayCommit() const {
-  return !in_flight_ && hands_ == 0 && !stopping_ &&
-         std::any_of(lanes_.begin(), lanes_.end(), [this](const Lane *lane) { return isNext(*lane); });
+bool CrtcQueue::hasNext() const {
+  return std::any_of(lanes_.begin(), lanes_.end(), [this](const Lane *lane) { return isNext(*lane); });
+}
+
+bool CrtcQueue::mayCommit() const { return !in_flight_ && hands_ == 0 && !stopping_ && hasNext(); }
+
+// Whether who waits for the flip may do the thread's work.
+bool CrtcQueue::mayLead() const {
+  return sleeping_ && in_flight_ && !watched_ && !flipped_ && hands_ == 0 && !stopping_ &&
+         (events_ >= 0 || flip_.isValid());
 }
 
 // Whether anybody would see frames if this process were master.
@@ -74,10 +98,16 @@ bool CrtcQueue::someoneLooks() const {
                      [](const Lane *lane) { return !lane->suspended && !lane->stopped && !lane->failed; });
 }
 
+// When a flip that is not watched is looked for.
+CrtcQueue::Clock::time_point CrtcQueue::lookAt() const {
+  const auto at = committed_at_ + limits_.look;
+  return commit_by_ && hasNext() ? std::min(at, *commit_by_) : at;
+}
+
 // When the thread has something to do if nobody wakes it; max(): nothing.
 CrtcQueue::Clock::time_point CrtcQueue::nextLook() const {
   if (in_flight_ && flipped_) return Clock::time_point::min();
-  if (in_flight_) return watched_ ? flip_deadline_ : std::min(flip_deadline_, committed_at_ + limits_.look);
+  if (in_flight_) return watched_ ? flip_deadline_ : std::min(flip_deadline_, lookAt());
   if (mayCommit() || (lost_ && someoneLooks())) return retry_at_;
   return Clock::time_point::max();
 }
@@ -93,8 +123,9 @@ void CrtcQueue::run() {
     for (size_t i = 0; i < lanes_.size() && !let_go; ++i) let_go = settle(lock, *lanes_[i]);
     if (let_go) continue;
     const auto now = Clock::now();
-    if (in_flight_ && !watched_ && now >= committed_at_ + limits_.look) {
-      prompt_ = prompt_ || !disturbed_; // no frame has come, and nothing is known that kept it
+    if (in_flight_ && !watched_ && now >= lookAt()) {
+      if (now >= committed_at_ + limits_.look)
+        prompt_ = prompt_ || !disturbed_; // no frame has come, and nothing is known that kept it
       if (seesFlip())
         flipped_ = true;
       else
@@ -102,8 +133,7 @@ void CrtcQueue::run() {
       continue;
     }
     if (in_flight_ && now >= flip_deadline_)
-      failAll(lock, Error{"no flip came within " + std::to_string(limits_.flip.count() / 1000) + " s of a commit",
-                          ETIMEDOUT, "Look for messages of the display driver in dmesg"});
+      failFlip(lock);
     else if (lost_ && someoneLooks() && now >= retry_at_)
       regainMaster(lock);
     else if (mayCommit() && now >= retry_at_)
@@ -113,35 +143,82 @@ void CrtcQueue::run() {
   }
 }
 
-// Until a flip that is watched, a deadline, or a call to wake(). While frames come the thread sleeps no longer than
-// until the flip of a commit made now would be looked for, so that nobody need tell it of that.
+// Until a flip that is watched, the timer, or a call to wake().
 void CrtcQueue::sleep(Lock &lock) {
-  const auto now = Clock::now();
-  sleeps_until_ = nextLook();
-  if (sleeps_until_ == Clock::time_point::max() && !idle_ && !in_flight_)
-    sleeps_until_ = now + std::min(limits_.look, limits_.flip);
-  int timeout = -1; // ms
-  if (sleeps_until_ != Clock::time_point::max())
-    timeout = static_cast<int>(
-        std::clamp<int64_t>(std::chrono::ceil<std::chrono::milliseconds>(sleeps_until_ - now).count(), 0, 60000));
+  arm(nextLook());
   sleeping_ = true;
   lock.unlock();
   epoll_event events[4];
-  const int n = epoll_wait(epoll_.get(), events, 4, timeout);
-  for (int i = 0; i < n; ++i)
-    if (events[i].data.u64 == kWake) {
-      uint64_t count;
-      [[maybe_unused]] const auto bytes = read(wake_.get(), &count, sizeof count);
-    }
+  const int n = epoll_wait(epoll_.get(), events, 4, -1);
+  bool rang = false;
+  for (int i = 0; i < n; ++i) {
+    if (events[i].data.u64 == kWake) drain(wake_.get());
+    if (events[i].data.u64 != kTimer) continue;
+    drain(timer_.get());
+    rang = true;
+  }
   lock.lock();
   sleeping_ = false;
-  idle_ = n == 0 && !in_flight_;
+  if (rang) armed_ = Clock::time_point::max();
   for (int i = 0; i < n; ++i) {
     if (!in_flight_ || !watched_ || flipped_) continue;
-    if (events[i].data.u64 == flip_serial_) flipped_ = true;
+    if (events[i].data.u64 == kFlips + flip_serial_) flipped_ = true;
     if (events[i].data.u64 != kEvents) continue;
     flipped_ = seesFlip();
     if (!flipped_) watchFlip(lock); // it was of an earlier commit
+  }
+}
+
+void CrtcQueue::arm(Clock::time_point until) {
+  if (until == armed_) return;
+  itimerspec at = {};
+  if (until != Clock::time_point::max()) {
+    const int64_t ns = std::max<int64_t>(nanoseconds(until), 1); // 0 would switch it off
+    at.it_value.tv_sec = ns / 1'000'000'000;
+    at.it_value.tv_nsec = ns % 1'000'000'000;
+  }
+  timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &at, nullptr);
+  armed_ = until;
+}
+
+// By another thread, while the queue's sleeps: what that would do if it were awake, but for its timer.
+void CrtcQueue::advance(Lock &lock) {
+  if (sleeping_ && mayCommit() && Clock::now() >= retry_at_) commit(lock);
+}
+
+// By another thread: that the queue's wakes up in time, and not for what has been done meanwhile. A timer that is set
+// for later stays, so that it costs nothing for most frames.
+void CrtcQueue::rearm() {
+  if (!sleeping_) return;
+  const auto next = nextLook();
+  if (next < armed_ || armed_ < Clock::now() + limits_.look / 4) arm(next);
+}
+
+// Waits for the flip here, so that no other thread has to wake up for it and then wake this one.
+void CrtcQueue::lead(Lock &lock, Clock::time_point deadline) {
+  leading_ = true;
+  watched_ = true;
+  const auto left = std::min(deadline, flip_deadline_) - Clock::now();
+  pollfd ready[] = {{events_ >= 0 ? events_ : flip_.get(), POLLIN, 0}, {lead_wake_.get(), POLLIN, 0}};
+  lock.unlock();
+  poll(ready, 2,
+       static_cast<int>(std::clamp<int64_t>(std::chrono::ceil<std::chrono::milliseconds>(left).count(), 0, 60000)));
+  lock.lock();
+  leading_ = false;
+  watched_ = false;
+  if (ready[1].revents != 0) drain(lead_wake_.get());
+  if (!in_flight_) return;
+  const bool alone = sleeping_ && hands_ == 0;
+  if (alone && seesFlip()) {
+    finishFlip(lock);
+    advance(lock);
+  } else if (Clock::now() >= flip_deadline_) {
+    failFlip(lock);
+  } else if (!alone || isAwaited()) {
+    watchFlip(lock);
+  } else {
+    rearm();
+    tell(); // others may wait for the same flip
   }
 }
 
@@ -155,10 +232,10 @@ bool CrtcQueue::seesFlip() {
   return poll(&request, 1, 0) == 1;
 }
 
-// Whether somebody has use for the flip of what is in flight.
+// Whether somebody has use for the flip of what is in flight as soon as it happens.
 bool CrtcQueue::isAwaited() const {
-  return prompt_ || waiters_ > 0 || std::any_of(lanes_.begin(), lanes_.end(), [](const Lane *lane) {
-           return !lane->stopped && (lane->events.prompt || !lane->waiting.empty());
+  return prompt_ || std::any_of(lanes_.begin(), lanes_.end(), [this](const Lane *lane) {
+           return !lane->stopped && (lane->events.prompt || (!lane->waiting.empty() && !commit_by_));
          });
 }
 
@@ -166,9 +243,9 @@ bool CrtcQueue::isAwaited() const {
 void CrtcQueue::watchFlip(Lock &lock) {
   if (!in_flight_) return;
   watched_ = true;
-  const bool done = events_ >= 0
-                        ? watch(epoll_.get(), events_, kEvents, EPOLLIN | EPOLLONESHOT, EPOLL_CTL_MOD)
-                        : !flip_.isValid() || watch(epoll_.get(), flip_.get(), ++flip_serial_, EPOLLIN | EPOLLONESHOT);
+  const bool done = events_ >= 0 ? watch(epoll_.get(), events_, kEvents, EPOLLIN | EPOLLONESHOT, EPOLL_CTL_MOD)
+                                 : !flip_.isValid() || watch(epoll_.get(), flip_.get(), kFlips + ++flip_serial_,
+                                                             EPOLLIN | EPOLLONESHOT);
   if (!done) failAll(lock, Error{"wait for a flip", errno, "The process may be out of memory"});
 }
 
@@ -192,7 +269,7 @@ bool CrtcQueue::settle(Lock &lock, Lane &lane) {
   --hands_;
   if (error) fail(lock, lane, *error);
   --lane.in_hand;
-  changed_.notify_all();
+  tell();
   return true;
 }
 
@@ -201,7 +278,6 @@ void CrtcQueue::finishFlip(Lock &lock) {
   flipped_ = false;
   watched_ = true;
   flip_deadline_ = Clock::time_point::max();
-  const auto nanoseconds = [](Clock::time_point t) { return int64_t{t.time_since_epoch() / 1ns}; };
   int64_t when = flip_time_.value_or(0);
   if (events_ < 0) {
     const int flip = flip_.get(); // this thread closes it
@@ -218,6 +294,7 @@ void CrtcQueue::finishFlip(Lock &lock) {
                         "Look for messages of the display driver in dmesg"});
     return;
   }
+  last_flip_ns_ = static_cast<uint64_t>(when);
   std::vector<std::shared_ptr<DisplayFrame>> replaced; // let go without the lock
   replaced.swap(replaced_);
   ++calls_;
@@ -240,7 +317,7 @@ void CrtcQueue::finishFlip(Lock &lock) {
   }
   flight_.clear();
   in_flight_ = false;
-  changed_.notify_all();
+  tell();
   lock.unlock();
   replaced.clear();
   lock.lock();
@@ -261,7 +338,7 @@ void CrtcQueue::note(Lock &lock, const std::string &text) {
   }
   lock.lock();
   --calls_;
-  changed_.notify_all();
+  tell();
 }
 
 void CrtcQueue::loseMaster(Lock &lock) {
@@ -272,7 +349,7 @@ void CrtcQueue::loseMaster(Lock &lock) {
     ++lane->counters.suspensions;
     lane->waiting.dropAllButLast(gone);
   }
-  changed_.notify_all();
+  tell();
   lock.unlock();
   gone.clear();
   lock.lock();
@@ -287,7 +364,7 @@ void CrtcQueue::regainMaster(Lock &lock) {
   if (back) {
     lost_ = false;
     restore_due_ = true;
-    changed_.notify_all();
+    tell();
   } else {
     retry_at_ = Clock::now() + limits_.regain;
   }
@@ -296,13 +373,18 @@ void CrtcQueue::regainMaster(Lock &lock) {
 void CrtcQueue::fail(Lock &lock, Lane &lane, const Error &error) {
   if (lane.failed || lane.stopped) return;
   lane.failed = error;
-  changed_.notify_all();
+  tell();
   ++calls_;
   lock.unlock();
   if (lane.events.failed) lane.events.failed(error);
   lock.lock();
   --calls_;
-  changed_.notify_all();
+  tell();
+}
+
+void CrtcQueue::failFlip(Lock &lock) {
+  failAll(lock, Error{"no flip came within " + std::to_string(limits_.flip.count() / 1000) + " s of a commit",
+                      ETIMEDOUT, "Look for messages of the display driver in dmesg"});
 }
 
 void CrtcQueue::failAll(Lock &lock, const Error &error) {

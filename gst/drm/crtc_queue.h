@@ -2,6 +2,7 @@
 // What is committed on one CRTC, by however many sinks: one commit at a time, with the next frame of each that has one.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <functional>
@@ -44,9 +45,11 @@ struct CommitEvents {
 // A thread and a lock for all. Sinks come and go through Committer.
 //
 // The thread sleeps as long as frames come in time: each is committed by whoever brings it, who finds that the flip
-// before has happened. It watches for a flip when a frame is ready before, when somebody waits for the end, or when no
-// frame has come for a while; a stream of which that is usual (its producer may need the buffer that the flip gives
-// back) has its flips watched from then on.
+// before has happened. A frame that is there before that flip goes with the one that comes next, or is committed by the
+// thread in the middle of the refresh that it has time for. Who has to wait for a flip does so at the descriptor and
+// does what is due then; the thread wakes up for flips where several wait, where it is not known when they come, and
+// where no frame has come for a while. A stream of which that is usual (its producer may need the buffer that the flip
+// gives back) has its flips watched from then on.
 class CrtcQueue {
 public:
   CrtcQueue(std::unique_ptr<CommitPort> port, CommitLimits limits); // `limits`: but for `queue`
@@ -90,17 +93,30 @@ private:
   void refused(Lock &lock, int rc, bool hopeless);
   void finishFlip(Lock &lock);
   template <typename Over> bool wait(Lock &lock, Clock::time_point deadline, const Over &over) {
-    ++waiters_;
-    if (in_flight_ && !watched_) watchFlip(lock);
-    const bool done = changed_.wait_until(lock, deadline, over);
-    --waiters_;
-    return done;
+    while (!over()) {
+      if (Clock::now() >= deadline) return false;
+      if (mayLead()) {
+        lead(lock, deadline);
+      } else if (in_flight_ && !watched_) {
+        watchFlip(lock);
+      } else {
+        rearm();
+        changed_.wait_until(lock, deadline);
+      }
+    }
+    return true;
   }
+  void lead(Lock &lock, Clock::time_point deadline);
+  void advance(Lock &lock);
+  void arm(Clock::time_point until);
+  void rearm();
+  void tell(); // that something changed; with or without the lock, after the change
   bool seesFlip();
   void watchFlip(Lock &lock);
   void loseMaster(Lock &lock);
   void regainMaster(Lock &lock);
   void fail(Lock &lock, Lane &lane, const Error &error);
+  void failFlip(Lock &lock);
   void failAll(Lock &lock, const Error &error);
   void note(Lock &lock, const std::string &text);
   void wake();
@@ -110,8 +126,12 @@ private:
   bool isNext(const Lane &lane) const;
   bool isAwaited() const;
   bool mayCommit() const; // but for the time of the next attempt
+  bool hasNext() const;
+  bool mayLead() const;
   bool someoneLooks() const;
+  Clock::time_point lookAt() const;
   Clock::time_point nextLook() const;
+  std::optional<Clock::time_point> timeForNext(Clock::time_point at, const ScreenState &state) const;
   int inFence(const WaitingFrame &waiting) const;
 
   const std::unique_ptr<CommitPort> port_;
@@ -130,6 +150,10 @@ private:
   UniqueFd flip_;
   std::optional<int64_t> flip_time_; // of the last event
   Clock::time_point committed_at_, flip_deadline_, retry_at_;
+  uint64_t last_flip_ns_ = 0; // CLOCK_MONOTONIC; 0: not known
+  // Until when the next frame does not have to be committed, since it would not come on screen sooner; nothing: it is
+  // not known.
+  std::optional<Clock::time_point> commit_by_;
   std::optional<Clock::time_point> busy_since_;
   bool stopping_ = false;
   std::optional<Error> broken_; // could not be set up
@@ -138,17 +162,16 @@ private:
   std::vector<const ScreenState *> next_, rest_;
   ScreenState merged_;
 
-  bool sleeping_ = false; // the thread looks at everything anew before it does so again
-  bool idle_ = false;     // it has slept without anything to do
-  Clock::time_point sleeps_until_;
-  bool flipped_ = false;     // what is in flight
-  bool watched_ = false;     // its flip ends the thread's sleep
-  bool prompt_ = false;      // the flips of this stream are watched
-  unsigned waiters_ = 0;     // threads that wait for flips
-  bool first_ = true;        // nothing has been committed yet: what follows may be a preroll
-  bool disturbed_ = false;   // since the last commit something kept frames from coming
-  uint64_t flip_serial_ = 1; // of what is in flight, in the epoll set
-  UniqueFd wake_, epoll_;
+  bool sleeping_ = false;                              // the thread looks at everything anew before it does so again
+  Clock::time_point armed_ = Clock::time_point::max(); // its timer; max(): it is off
+  bool flipped_ = false;                               // what is in flight
+  bool watched_ = false;                               // its flip ends the thread's sleep, or that of who leads
+  bool prompt_ = false;                                // the flips of this stream are watched
+  std::atomic<bool> leading_ = false; // a thread that waits for the flip does the queue's work meanwhile
+  bool first_ = true;                 // nothing has been committed yet: what follows may be a preroll
+  bool disturbed_ = false;            // since the last commit something kept frames from coming
+  uint64_t flip_serial_ = 0;          // of what is in flight, in the epoll set
+  UniqueFd wake_, lead_wake_, timer_, epoll_;
   int events_ = -1; // the port's descriptor where its events tell of flips
   std::vector<std::shared_ptr<DisplayFrame>> replaced_;
   std::thread thread_;

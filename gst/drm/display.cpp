@@ -426,6 +426,7 @@ Result<Committer::Submitted> Display::show(std::shared_ptr<Framebuffer> fb, Disp
   frame->pts = request.pts;
   frame->due = request.due;
   frame->refresh = static_cast<uint64_t>(plan_->refresh.count());
+  frame->untimed = options_.vrr || options_.async_flips;
   frame->identity = request.source.key.buffers[0];
   waitForFences(*frame, request);
   auto submitted = committer_->submit(std::move(frame), request.wait);

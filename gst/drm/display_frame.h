@@ -25,6 +25,7 @@ struct DisplayFrame {
   BufferId identity;         // of the first plane's memory
   uint64_t due = UINT64_MAX; // running time when it is to be on screen, ns; GST_CLOCK_TIME_NONE: as soon as it can
   uint64_t refresh = 0;      // of the mode, ns; 0: not known
+  bool untimed = false;      // it need not come on screen at a vertical blank of that rate
   bool farewell = false;     // shows nothing: its planes go off
 
   // What has to end before it may be shown. `in_fence`: the sync_files among it as one, which the kernel is told of

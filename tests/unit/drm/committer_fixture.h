@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <deque>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -30,9 +31,10 @@ struct Kernel {
   bool overlapping = false;
   bool takes_in_fence = true;
   UniqueFd signalled{eventfd(1, EFD_CLOEXEC)};
-  int refuses_in_fence = 0;   // errno
-  std::vector<int> in_fences; // of the commits taken
-  bool master = true;         // false: commits are answered with EACCES
+  int refuses_in_fence = 0;             // errno
+  std::vector<int> in_fences;           // of the commits taken
+  std::vector<std::thread::id> threads; // that made them
+  bool master = true;                   // false: commits are answered with EACCES
 
   void signal(const UniqueFd &fd) {
     const uint64_t one = 1;
@@ -67,6 +69,7 @@ public:
       kernel_.overlapping |= !kernel_.waiting.empty();
       kernel_.commits.push_back(state);
       kernel_.in_fences.push_back(in_fence);
+      kernel_.threads.push_back(std::this_thread::get_id());
       *flipped = UniqueFd(eventfd(0, EFD_CLOEXEC));
       if (kernel_.flip_at_once)
         kernel_.signal(*flipped);

@@ -277,6 +277,111 @@ TEST_F(Quiet, AFlipThatNeverComesIsOneError) {
   EXPECT_EQ(failures[0].code, ETIMEDOUT);
 }
 
+// Whose frames come before the flips that make room for them.
+class Crowded : public Quiet {
+protected:
+  std::chrono::nanoseconds refresh{10s};
+  bool untimed = false;
+
+  Result<Committer::Submitted> bring(uint64_t pts) {
+    auto f = frame(pts);
+    f->refresh = static_cast<uint64_t>(refresh.count());
+    f->untimed = untimed;
+    return committer->submit(std::move(f), true);
+  }
+  // One is on screen, the second in flight, the third waits.
+  void crowd() {
+    begin(60s);
+    ASSERT_TRUE(bring(1));
+    ASSERT_TRUE(committed(1));
+    kernel.flip();
+    ASSERT_TRUE(bring(2));
+    ASSERT_TRUE(committed(2));
+    ASSERT_TRUE(bring(3));
+  }
+  size_t commits() {
+    const std::lock_guard lock(kernel.mutex);
+    return kernel.commits.size();
+  }
+  // and what was to be done after it
+  bool committed(size_t n) {
+    for (int i = 0; i < 2500 && committer->counters().commits < n; ++i) std::this_thread::sleep_for(2ms);
+    return commits() == n;
+  }
+};
+
+// Sooner it would not be on screen sooner.
+TEST_F(Crowded, AFrameThatCameBeforeTheFlipGoesWithTheNext) {
+  crowd();
+  kernel.flip();
+  std::this_thread::sleep_for(30ms);
+  EXPECT_EQ(commits(), 2u) << "somebody woke up for it";
+  ASSERT_TRUE(bring(4));
+  ASSERT_TRUE(committed(3));
+  EXPECT_EQ(committedPts(2), 3);
+  kernel.flip();
+  ASSERT_TRUE(bring(5));
+  ASSERT_TRUE(committed(4));
+  EXPECT_EQ(committedPts(3), 4);
+  EXPECT_EQ(committer->counters().dropped, 0u);
+  EXPECT_FALSE(kernel.overlapping);
+}
+
+TEST_F(Crowded, WithoutANextItIsInTimeForItsRefresh) {
+  refresh = 40ms;
+  crowd();
+  kernel.flip();
+  ASSERT_TRUE(committed(3));
+  EXPECT_FALSE(kernel.overlapping);
+}
+
+TEST_F(Crowded, WhereFlipsComeAtOnceNothingIsPutOff) {
+  untimed = true;
+  crowd();
+  kernel.flip();
+  ASSERT_TRUE(committed(3));
+  EXPECT_FALSE(kernel.overlapping);
+}
+
+TEST_F(Crowded, WhoWaitsForTheFlipDoesTheWork) {
+  crowd();
+  bool led = false;
+  for (uint64_t pts = 4; pts < 50 && !led; ++pts) { // the queue's thread may be awake, for whatever reason
+    std::thread::id submitter;
+    std::thread late([&] {
+      submitter = std::this_thread::get_id();
+      EXPECT_TRUE(bring(pts));
+    });
+    std::this_thread::sleep_for(10ms);
+    kernel.flip();
+    late.join();
+    ASSERT_TRUE(committed(pts - 1));
+    const std::lock_guard lock(kernel.mutex);
+    led = kernel.threads.back() == submitter;
+  }
+  EXPECT_TRUE(led);
+  EXPECT_EQ(committer->counters().dropped, 0u);
+  EXPECT_FALSE(kernel.overlapping);
+}
+
+TEST_F(Crowded, AnInterruptEndsTheWaitForTheFlip) {
+  crowd();
+  std::thread late([&] {
+    const auto submitted = bring(4);
+    ASSERT_TRUE(submitted);
+    EXPECT_EQ(*submitted, Committer::Submitted::Interrupted);
+  });
+  std::this_thread::sleep_for(20ms);
+  committer->interrupt(true);
+  late.join(); // else after the 5 s that a flip has
+  EXPECT_TRUE(failures.empty());
+  committer->interrupt(false);
+  kernel.flip();
+  ASSERT_TRUE(bring(4));
+  ASSERT_TRUE(committed(3));
+  EXPECT_EQ(committedPts(2), 3);
+}
+
 TEST_F(CommitterTest, StopDoesNotWaitForFlips) {
   kernel.flip_at_once = false;
   start();
