@@ -145,6 +145,7 @@ void CrtcQueue::accepted(UniqueFd flip, Clock::time_point at, bool fenced) {
 
 void CrtcQueue::refused(Lock &lock, int rc, bool hopeless) {
   Gone gone;
+  gone.swap(spare_);
   bool all_flushed = true;
   const bool several = taken_.size() > 1;
   for (Taken &t : taken_) {
@@ -184,10 +185,12 @@ void CrtcQueue::refused(Lock &lock, int rc, bool hopeless) {
   } else {
     failTaken(Error{"commit a frame", rc, "The display refused a frame it had accepted in a test"});
   }
-  if (gone.empty()) return;
-  lock.unlock();
-  gone.clear();
-  lock.lock();
+  if (!gone.empty()) {
+    lock.unlock();
+    gone.clear();
+    lock.lock();
+  }
+  spare_.swap(gone);
 }
 
 } // namespace gstzc

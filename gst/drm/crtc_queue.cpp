@@ -49,6 +49,7 @@ CrtcQueue::CrtcQueue(std::unique_ptr<CommitPort> port, CommitLimits limits)
   lanes_.reserve(kUsualSinks);
   flight_.reserve(kUsualSinks);
   taken_.reserve(kUsualSinks);
+  spare_.reserve(2 * kUsualSinks);
   replaced_.reserve(kUsualSinks);
   next_.reserve(kUsualSinks);
   rest_.reserve(2 * kUsualSinks);

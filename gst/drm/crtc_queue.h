@@ -65,7 +65,7 @@ private:
 
   // What the queue has of one sink; all under its lock.
   struct Lane {
-    Lane(size_t most, CommitEvents told) : waiting(most, counters), events(std::move(told)) {}
+    Lane(size_t most, CommitEvents told) : waiting(most, counters), events(std::move(told)) { spare.reserve(most + 2); }
     CommitCounters counters;
     FrameQueue waiting;
     const CommitEvents events;
@@ -159,6 +159,7 @@ private:
   std::optional<Error> broken_; // could not be set up
 
   std::vector<Taken> taken_; // of whoever commits
+  Gone spare_;               // of the same, as a lane's
   std::vector<const ScreenState *> next_, rest_;
   ScreenState merged_;
 

@@ -115,6 +115,17 @@ TEST_F(Frames, AllocateNothingAfterTheFirstOnes) {
   EXPECT_EQ(display_->counters().imports, memory_.size());
 }
 
+TEST_F(Frames, TheFirstThatAreDroppedAllocateNothing) {
+  if (!allocationsSoFar()) GTEST_SKIP() << "the sanitizer allocates";
+  for (size_t i = 0; i < 20; ++i) ASSERT_TRUE(show(i, true));
+  ASSERT_TRUE(display_->drain());
+  const uint64_t before = *allocationsSoFar();
+  for (size_t i = 0; i < 20; ++i) ASSERT_TRUE(show(i, false));
+  ASSERT_TRUE(display_->drain());
+  EXPECT_EQ(*allocationsSoFar() - before, 0u);
+  EXPECT_GT(display_->counters().commit.dropped, 0u);
+}
+
 TEST_F(Frames, ThatAreDroppedAllocateNothingEither) {
   if (!allocationsSoFar()) GTEST_SKIP() << "the sanitizer allocates";
   for (size_t i = 0; i < 500; ++i) ASSERT_TRUE(show(i, false)); // as many at a time as there ever are
