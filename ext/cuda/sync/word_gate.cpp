@@ -2,9 +2,11 @@
 #include "ext/cuda/sync/stream_gate.h"
 
 #include <cerrno>
+#include <memory>
 #include <mutex>
 #include <thread>
 
+#include "ext/cuda/sync/behind.h"
 #include "ext/cuda/sync/hold_book.h"
 #include "ext/cuda/sync/pinned_words.h"
 #include "ext/cuda/sync/wait_points.h"
@@ -12,26 +14,57 @@
 namespace gstzc::cuda {
 namespace {
 
-// How long the device may take to notice that a word has passed everything: far more than it needs.
-constexpr std::chrono::milliseconds kLongestDrain{100};
+// How long the device may take to notice that a word has passed everything: far more than it needs. A machine that has
+// other things to do may take longer, but nobody is to wait for that.
+constexpr std::chrono::milliseconds kLongestDrain{100}, kLongestBehind{10000};
+
+// What the device looks at.
+struct Waiting {
+  ContextPtr context;
+  Stream stream;
+  Event event;
+  PinnedWord word;
+
+  // All waits have passed: does the device know? What it says last, which is an error where it is lost.
+  CUresult drained(std::chrono::milliseconds patience) const {
+    const auto end = StreamGate::Clock::now() + patience;
+    CUresult said = CUDA_ERROR_UNKNOWN;
+    do {
+      {
+        ContextScope scope(*context);
+        if (scope.status()) said = context->driver.cuStreamQuery(stream.get());
+        if (said == CUDA_SUCCESS) break;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    } while (StreamGate::Clock::now() < end);
+    return said;
+  }
+};
 
 class WordGate final : public StreamGate {
 public:
-  WordGate(ContextPtr context, FencePoller &poller, Stream waiting, Event event, PinnedWord word, uint32_t first)
-      : context_(std::move(context)), poller_(poller), waiting_(std::move(waiting)), event_(std::move(event)),
-        word_(std::move(word)),
-        book_(std::make_shared<HoldBook>(first, [this](uint32_t ticket) { word_.store(ticket); })) {}
+  WordGate(ContextPtr context, FencePoller &poller, Stream stream, Event event, PinnedWord word, uint32_t first)
+      : context_(context), poller_(poller),
+        waiting_{std::move(context), std::move(stream), std::move(event), std::move(word)},
+        book_(std::make_shared<HoldBook>(first, [this](uint32_t ticket) { waiting_.word.store(ticket); })) {}
 
   ~WordGate() override {
     book_->keepOpen(true);
     book_->waitUntilEmpty();
-    if (waitPoint("word-drained") && !drained()) word_.abandon();
+    if (!waitPoint("word-drained")) return;
+    const CUresult said = waiting_.drained(kLongestDrain);
+    if (said == CUDA_ERROR_NOT_READY)
+      callBehind([left = std::make_shared<Waiting>(std::move(waiting_))] {
+        if (left->drained(kLongestBehind) != CUDA_SUCCESS) left->word.abandon();
+      });
+    else if (said != CUDA_SUCCESS)
+      waiting_.word.abandon();
   }
 
   const char *name() const override { return "stream-wait-value"; }
 
   // Whether the device can do it.
-  Status probe() { return enqueueWait(word_.load()); }
+  Status probe() { return enqueueWait(waiting_.word.load()); }
 
   Status hold(CUstream work, std::vector<Fence> fences, Clock::time_point deadline, Ended ended) override {
     const std::lock_guard serial(serial_); // tickets are enqueued in their order
@@ -56,8 +89,9 @@ private:
     ContextScope scope(*context_);
     if (auto current = scope.status(); !current) return current;
     const Driver &driver = context_->driver;
-    return driver.check(driver.cuStreamWaitValue32(waiting_.get(), word_.address(), ticket, CU_STREAM_WAIT_VALUE_GEQ),
-                        "cuStreamWaitValue32");
+    return driver.check(
+        driver.cuStreamWaitValue32(waiting_.stream.get(), waiting_.word.address(), ticket, CU_STREAM_WAIT_VALUE_GEQ),
+        "cuStreamWaitValue32");
   }
 
   // One event does for all: who waits for it waits for what was recorded last when he asked. It also shows CUDA the
@@ -68,29 +102,16 @@ private:
     ContextScope scope(*context_);
     if (auto current = scope.status(); !current) return current;
     const Driver &driver = context_->driver;
-    if (auto status = driver.check(driver.cuEventRecord(event_.get(), waiting_.get()), "cuEventRecord"); !status)
+    if (auto status = driver.check(driver.cuEventRecord(waiting_.event.get(), waiting_.stream.get()), "cuEventRecord");
+        !status)
       return status;
     if (!waitPoint("gate-to-work")) return Nothing{};
-    return driver.check(driver.cuStreamWaitEvent(work, event_.get(), 0), "cuStreamWaitEvent");
-  }
-
-  // All its waits have passed: does the device know? A lost one never will.
-  bool drained() const {
-    for (const auto end = Clock::now() + kLongestDrain; Clock::now() < end;) {
-      {
-        ContextScope scope(*context_);
-        if (scope.status() && context_->driver.cuStreamQuery(waiting_.get()) == CUDA_SUCCESS) return true;
-      }
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    return false;
+    return driver.check(driver.cuStreamWaitEvent(work, waiting_.event.get(), 0), "cuStreamWaitEvent");
   }
 
   const ContextPtr context_;
   FencePoller &poller_;
-  const Stream waiting_;
-  const Event event_;
-  PinnedWord word_;
+  Waiting waiting_;
   std::mutex serial_;
   const std::shared_ptr<HoldBook> book_;
 };

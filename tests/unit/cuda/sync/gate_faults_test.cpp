@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The gate on a device that refuses: whichever call fails, nothing waits for ever and nobody is told twice.
 #include <cerrno>
+#include <chrono>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -81,6 +83,30 @@ TEST_F(GateFaults, ALostDeviceRefusesAndTheGateEnds) {
   EXPECT_EQ(record.ended()[0].second.outcome, FenceOutcome::Cancelled);
   EXPECT_TRUE(becomesIdle(context, stream.get()));
   EXPECT_EQ(KeptForGood::clear(), 1u) << "who knows whether the device still looks at the word";
+}
+
+// On a machine that has other things to do: its word stays until the device has seen that everything has passed, and
+// nobody waits for that.
+TEST_F(GateFaults, ADeviceThatIsSlowToNoticeGetsItsTimeBehindTheBack) {
+  auto gate = need(makeWordGate(context, poller));
+  EventSource a;
+  Record record;
+  ASSERT_TRUE(gate->hold(stream.get(), one(a), notSoon(), record.as(1)));
+  a.signal();
+  ASSERT_TRUE(record.reaches(1));
+  ASSERT_TRUE(becomesIdle(context, stream.get()));
+  TestedDriver::failFunction(Fn::cuStreamQuery, CUDA_ERROR_NOT_READY);
+  gate.reset();
+  const long asked = TestedDriver::calls(Fn::cuStreamDestroy);
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(TestedDriver::calls(Fn::cuStreamDestroy), asked) << "the device may still look at the word";
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  TestedDriver::failFunction(Fn::kCount, CUDA_SUCCESS);
+  for (int i = 0; i < 1000 && TestedDriver::calls(Fn::cuStreamDestroy) == asked; ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  EXPECT_EQ(TestedDriver::calls(Fn::cuStreamDestroy), asked + 1);
+  EXPECT_EQ(KeptForGood::clear(), 0u);
 }
 
 } // namespace

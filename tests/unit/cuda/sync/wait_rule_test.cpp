@@ -75,7 +75,7 @@ const char *const kWaits[] = {"cuStreamWaitEvent(",
                               "handOver(",
                               "refresh(",
                               "drain(",
-                              "drained()",
+                              "drained(",
                               "->hold(",
                               "->wait(",
                               "vkWaitSemaphores(",
@@ -114,7 +114,7 @@ const Exempt kExempt[] = {
     {"ext/cuda/sync/semaphore_gate.cpp", "state_->hold(", "what hold() is: its callers have names"},
     {"ext/cuda/sync/semaphore_gate.cpp", "otherwise_->hold(", "what hold() is: its callers have names"},
     {"ext/cuda/sync/word_gate.cpp", "driver.cuStreamWaitValue32(waiting_", "enqueueWait(): its caller has a name"},
-    {"ext/cuda/sync/word_gate.cpp", "bool drained()", "a definition"},
+    {"ext/cuda/sync/word_gate.cpp", "CUresult drained(", "a definition"},
 };
 
 constexpr size_t kBefore = 5; // lines in which the name stands: the condition may be a block's
