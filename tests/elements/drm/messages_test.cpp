@@ -85,6 +85,33 @@ std::string messagesOf(GstElement *pipeline) {
   return text;
 }
 
+// GstBaseSink lets go of the caps when it goes from PAUSED to READY. A sink whose first frame failed never was in
+// PAUSED: it goes to NULL at once, and the reference stays for good.
+class CapsOfTheSink {
+public:
+  explicit CapsOfTheSink(GstElement *pipeline) {
+    GstIterator *sinks = gst_bin_iterate_sinks(GST_BIN(pipeline));
+    GValue sink = G_VALUE_INIT;
+    if (gst_iterator_next(sinks, &sink) == GST_ITERATOR_OK) {
+      GstPad *pad = gst_element_get_static_pad(GST_ELEMENT(g_value_get_object(&sink)), "sink");
+      caps_ = gst_pad_get_current_caps(pad);
+      gst_object_unref(pad);
+      g_value_unset(&sink);
+    }
+    gst_iterator_free(sinks);
+  }
+  ~CapsOfTheSink() { // when the pipeline has gone
+    if (caps_ == nullptr) return;
+    if (GST_CAPS_REFCOUNT_VALUE(caps_) > 1) gst_caps_unref(caps_);
+    gst_caps_unref(caps_);
+  }
+  CapsOfTheSink(const CapsOfTheSink &) = delete;
+  CapsOfTheSink &operator=(const CapsOfTheSink &) = delete;
+
+private:
+  GstCaps *caps_ = nullptr;
+};
+
 class Messages : public testing::TestWithParam<Failing> {};
 
 TEST_P(Messages, NameTheCauseAndTheRemedy) {
@@ -106,6 +133,7 @@ TEST_P(Messages, NameTheCauseAndTheRemedy) {
   }
   const std::string found =
       replaced(line, profile, "PROFILE") + "\n\n" + replaced(messagesOf(pipeline), profile, "PROFILE");
+  const CapsOfTheSink caps(pipeline);
   gst_element_set_state(pipeline, GST_STATE_NULL);
   gst_object_unref(pipeline);
 
