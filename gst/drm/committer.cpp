@@ -41,8 +41,7 @@ Result<Committer::Submitted> Committer::submit(std::shared_ptr<DisplayFrame> fra
   {
     Lock lock(queue.mutex_);
     gone.swap(lane.spare);
-    if (queue.sleeping_ && queue.in_flight_ && !queue.watched_ && !queue.flipped_ && queue.hands_ == 0 &&
-        queue.seesFlip()) {
+    if (queue.mayLead() && queue.seesFlip()) {
       queue.finishFlip(lock);
       if (wait) queue.advance(lock); // what came before this one; else it may be dropped for it
     }

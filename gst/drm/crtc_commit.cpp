@@ -7,6 +7,7 @@
 
 #include "gst/drm/commit_merge.h"
 #include "gst/drm/crtc_queue.h"
+#include "gst/drm/flip_statistics.h"
 
 namespace gstzc {
 
@@ -105,20 +106,23 @@ void CrtcQueue::commit(Lock &lock) {
 
 // The flip of a commit made at `at` is expected at the next vertical blank; what follows has until the one after that.
 // Half of that time is left to whoever is slow.
-std::optional<CrtcQueue::Clock::time_point> CrtcQueue::timeForNext(Clock::time_point at,
-                                                                   const ScreenState &state) const {
+std::optional<CrtcQueue::Clock::time_point> CrtcQueue::timeForNext(Clock::time_point at) const {
   uint64_t refresh = UINT64_MAX;
-  for (const Taken &t : taken_) refresh = std::min(refresh, t.waiting.frame->untimed ? 0 : t.waiting.frame->refresh);
+  bool mode = false; // after which blanks come at other times
+  for (const Taken &t : taken_) {
+    const DisplayFrame &frame = *t.waiting.frame;
+    refresh = std::min(refresh, frame.untimed ? 0 : frame.refresh);
+    mode = mode || frame.state.mode;
+  }
   const auto now = static_cast<uint64_t>(at.time_since_epoch() / std::chrono::nanoseconds(1));
-  if (refresh == 0 || refresh == UINT64_MAX || state.mode || last_flip_ns_ == 0 || last_flip_ns_ > now) return {};
-  const uint64_t flip = last_flip_ns_ + ((now - last_flip_ns_) / refresh + 1) * refresh;
-  return at + std::chrono::nanoseconds(flip + refresh / 2 - now);
+  if (refresh == 0 || refresh == UINT64_MAX || mode || last_flip_ns_ == 0 || last_flip_ns_ > now) return {};
+  return at + std::chrono::nanoseconds(nextBlank(last_flip_ns_, now, refresh) + refresh / 2 - now);
 }
 
 void CrtcQueue::accepted(UniqueFd flip, Clock::time_point at, bool fenced) {
   busy_since_.reset();
   restore_due_ = false;
-  commit_by_ = timeForNext(at, stateOfTaken());
+  commit_by_ = timeForNext(at);
   for (Taken &t : taken_) {
     Lane &lane = *t.lane;
     lane.counters.commits += !t.waiting.frame->farewell;

@@ -87,7 +87,6 @@ bool CrtcQueue::hasNext() const {
 
 bool CrtcQueue::mayCommit() const { return !in_flight_ && hands_ == 0 && !stopping_ && hasNext(); }
 
-// Whether who waits for the flip may do the thread's work.
 bool CrtcQueue::mayLead() const {
   return sleeping_ && in_flight_ && !watched_ && !flipped_ && hands_ == 0 && !stopping_ &&
          (events_ >= 0 || flip_.isValid());

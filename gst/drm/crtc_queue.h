@@ -127,11 +127,11 @@ private:
   bool isAwaited() const;
   bool mayCommit() const; // but for the time of the next attempt
   bool hasNext() const;
-  bool mayLead() const;
+  bool mayLead() const; // whether another thread may look for the flip, and do what is due then
   bool someoneLooks() const;
   Clock::time_point lookAt() const;
   Clock::time_point nextLook() const;
-  std::optional<Clock::time_point> timeForNext(Clock::time_point at, const ScreenState &state) const;
+  std::optional<Clock::time_point> timeForNext(Clock::time_point at) const;
   int inFence(const WaitingFrame &waiting) const;
 
   const std::unique_ptr<CommitPort> port_;

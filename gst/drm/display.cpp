@@ -8,6 +8,7 @@
 #include <drm_fourcc.h>
 #include <xf86drm.h>
 
+#include "gst/drm/flip_statistics.h"
 #include "gst/drm/kms_commit_port.h"
 
 namespace gstzc {
@@ -385,8 +386,7 @@ void Display::waitForFences(DisplayFrame &frame, DisplayFrameRequest &request) c
     // the vertical blank it can make at best
     const uint64_t last = committer_->lastFlip(), refresh = static_cast<uint64_t>(plan_->refresh.count());
     const auto now = static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch() / 1ns);
-    if (last != 0 && last < now && refresh != 0)
-      (void)fences.sync.setDeadline(last + ((now - last) / refresh + 1) * refresh); // a hint
+    if (last != 0 && last < now && refresh != 0) (void)fences.sync.setDeadline(nextBlank(last, now, refresh)); // a hint
     frame.in_fence = UniqueFd::duplicate(fences.sync.fd());
   }
   frame.fences = std::move(fences).take();

@@ -7,6 +7,11 @@
 
 namespace gstzc {
 
+// The vertical blank after `now` where there was one at `last`, not later. All ns; `refresh` above 0.
+constexpr uint64_t nextBlank(uint64_t last, uint64_t now, uint64_t refresh) {
+  return last + ((now - last) / refresh + 1) * refresh;
+}
+
 class FlipStatistics {
 public:
   struct Flip {
