@@ -44,8 +44,7 @@ struct Waiting {
 class WordGate final : public StreamGate {
 public:
   WordGate(ContextPtr context, FencePoller &poller, Stream stream, Event event, PinnedWord word, uint32_t first)
-      : context_(context), poller_(poller),
-        waiting_{std::move(context), std::move(stream), std::move(event), std::move(word)},
+      : poller_(poller), waiting_{std::move(context), std::move(stream), std::move(event), std::move(word)},
         book_(std::make_shared<HoldBook>(first, [this](uint32_t ticket) { waiting_.word.store(ticket); })) {}
 
   ~WordGate() override {
@@ -86,9 +85,9 @@ public:
 
 private:
   Status enqueueWait(uint32_t ticket) const {
-    ContextScope scope(*context_);
+    ContextScope scope(*waiting_.context);
     if (auto current = scope.status(); !current) return current;
-    const Driver &driver = context_->driver;
+    const Driver &driver = waiting_.context->driver;
     return driver.check(
         driver.cuStreamWaitValue32(waiting_.stream.get(), waiting_.word.address(), ticket, CU_STREAM_WAIT_VALUE_GEQ),
         "cuStreamWaitValue32");
@@ -99,9 +98,9 @@ private:
   Status enqueue(CUstream work, uint32_t ticket) const {
     if (waitPoint("word-gate-wait"))
       if (auto status = enqueueWait(ticket); !status) return status;
-    ContextScope scope(*context_);
+    ContextScope scope(*waiting_.context);
     if (auto current = scope.status(); !current) return current;
-    const Driver &driver = context_->driver;
+    const Driver &driver = waiting_.context->driver;
     if (auto status = driver.check(driver.cuEventRecord(waiting_.event.get(), waiting_.stream.get()), "cuEventRecord");
         !status)
       return status;
@@ -109,7 +108,6 @@ private:
     return driver.check(driver.cuStreamWaitEvent(work, waiting_.event.get(), 0), "cuStreamWaitEvent");
   }
 
-  const ContextPtr context_;
   FencePoller &poller_;
   Waiting waiting_;
   std::mutex serial_;

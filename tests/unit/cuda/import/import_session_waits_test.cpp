@@ -37,6 +37,25 @@ constexpr int kUnknownFailure = 999; // CUresult
 
 class ImportSessionMutations : public GstDeviceTest {
 protected:
+  struct MapBehind {
+    bool mapped, early; // it succeeded; it had ended after `patience`, while the stream was still blocked
+  };
+  // Maps the memory for the CPU behind a writer on its stream; `before`: what is done while that is there already.
+  template <typename F> MapBehind mapBehind(GstMemory *memory, milliseconds patience, const F &before) {
+    GstMapInfo map;
+    bool early = false;
+    std::future<bool> mapping;
+    {
+      const Blocker writer(context_, streamOf(memory));
+      before();
+      mapping = std::async(std::launch::async, [&] { return gst_memory_map(memory, &map, GST_MAP_READ) != 0; });
+      early = mapping.wait_for(patience) == std::future_status::ready;
+    }
+    const bool mapped = mapping.get();
+    if (mapped) gst_memory_unmap(memory, &map);
+    return {mapped, early};
+  }
+
   void TearDown() override {
     session_.reset();
     GstDeviceTest::TearDown();
@@ -185,20 +204,11 @@ TEST_F(ImportSessionMutations, WhoMapsAFrameWaitsForItsDownload) {
   expectNoticed("map-copied", [this](milliseconds patience) {
     GstBuffer *buffer = frame();
     const auto imported = import(buffer);
-    GstMapInfo map;
-    bool early = false;
-    std::future<bool> mapping;
-    {
-      const Blocker writer(context_, streamOf(imported.memory));
-      mapping =
-          std::async(std::launch::async, [&] { return gst_memory_map(imported.memory, &map, GST_MAP_READ) != 0; });
-      early = mapping.wait_for(patience) == std::future_status::ready;
-    }
-    EXPECT_TRUE(mapping.get());
-    gst_memory_unmap(imported.memory, &map);
+    const MapBehind end = mapBehind(imported.memory, patience, [] {});
+    EXPECT_TRUE(end.mapped);
     drop(imported);
     gst_buffer_unref(buffer);
-    return !early;
+    return !end.early;
   });
 }
 
@@ -208,21 +218,13 @@ TEST_F(ImportSessionMutations, ADownloadThatFailsIsWaitedForToo) {
   expectNoticed("map-failed", [this](milliseconds patience) {
     GstBuffer *buffer = frame();
     const auto imported = import(buffer);
-    GstMapInfo map;
-    bool early = false;
-    std::future<bool> mapping;
-    {
-      const Blocker writer(context_, streamOf(imported.memory));
-      SOFTCUDA(softcuda_fail)("cuStreamSynchronize", 1, kUnknownFailure);
-      mapping =
-          std::async(std::launch::async, [&] { return gst_memory_map(imported.memory, &map, GST_MAP_READ) != 0; });
-      early = mapping.wait_for(patience) == std::future_status::ready;
-    }
-    EXPECT_FALSE(mapping.get());
+    const MapBehind end = mapBehind(imported.memory, patience,
+                                    [] { SOFTCUDA(softcuda_fail)("cuStreamSynchronize", 1, kUnknownFailure); });
+    EXPECT_FALSE(end.mapped);
     SOFTCUDA(softcuda_reset)();
     drop(imported);
     gst_buffer_unref(buffer);
-    return !early;
+    return !end.early;
   });
 }
 
