@@ -30,7 +30,7 @@ namespace gstzc::infer {
 //
 // The queue calls start() and abandoned() of the works without its lock, and what takes buffers out of the stream
 // waits for a start() that another thread is in: call none of that with a lock held that start() takes.
-class FrameQueue {
+class FrameQueue : public std::enable_shared_from_this<FrameQueue> {
 public:
   using Clock = FencePoller::Clock;
 
@@ -45,8 +45,8 @@ public:
 
   // What is done with a buffer between the end of its fences and its turn to leave. Each one that was pushed, with
   // whatever result, either comes out of pop() with its buffer or is abandoned. One that reads its buffer holds a
-  // reference to it. One that ends in another thread keeps the queue alive until it has called it; then setFlushing()
-  // comes before others let go of theirs, so that the last reference does not go in a start().
+  // reference to it. One that ends in another thread keeps the queue alive until it has called it, which takes a queue
+  // that std::shared_ptr owns; the last reference may go in a start() then.
   class Work {
   public:
     virtual ~Work() = default;

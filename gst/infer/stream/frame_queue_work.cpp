@@ -39,6 +39,8 @@ std::unique_ptr<FenceWait> FrameQueue::endWait(Entry &entry) {
 
 // From the wait's callback.
 void FrameQueue::fencesOver(uint64_t id) {
+  // the work may hold the last reference, and the queue cannot go before its start() has returned
+  const std::shared_ptr<FrameQueue> self = weak_from_this().lock();
   std::unique_ptr<FenceWait> wait;
   Lock lock(mutex_);
   Entry *entry = find(id);

@@ -234,6 +234,33 @@ TEST_F(FrameQueueWork, TheEndOfTheQueueAbandonsTheWorks) {
   EXPECT_TRUE(work->isAbandoned());
 }
 
+// Its frame has left, and so has everybody else, when the work returns from its start on the poller's thread.
+TEST_F(FrameQueueWork, TheLastReferenceMayGoInAStart) {
+  auto queue = std::make_shared<FrameQueue>();
+  queue->start();
+  const std::weak_ptr<FrameQueue> gone = queue;
+  std::promise<void> alone;
+  std::future<void> is_alone = alone.get_future();
+  auto work = std::make_shared<CountedWork>([held = queue, &is_alone](CountedWork &self) mutable {
+    held->done(&self);
+    EXPECT_TRUE(finishes(is_alone));
+    EXPECT_EQ(held.use_count(), 2) << "this one and that of who calls";
+    held.reset();
+  });
+  const Producer producer;
+  ASSERT_EQ(queue->pushBuffer(numbered(1), std::move(work), producer.fences(), kLong), GST_FLOW_OK);
+  producer.finish();
+  auto item = queue->pop();
+  ASSERT_TRUE(item);
+  gst_mini_object_unref(item->object);
+  queue->finishedBuffer();
+  queue.reset();
+  item.reset();
+  alone.set_value();
+  for (int i = 0; i < 10'000 && !gone.expired(); ++i) std::this_thread::sleep_for(1ms);
+  EXPECT_TRUE(gone.expired()) << "the thread that waits for fences is stuck";
+}
+
 TEST_F(FrameQueueWork, WorksGoOnWithoutDownstream) {
   Producer producer;
   const auto busy = push(1), pending = push(2, producer.fences());
