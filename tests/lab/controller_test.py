@@ -245,6 +245,17 @@ class Machine(unittest.TestCase):
         self.assertEqual(run("true").returncode, 0)
         self.assertTrue(all(gone(pid, 30) for pid in processes()))
 
+    def test_instructions_are_the_time_where_they_are_counted(self):
+        own = {"GSTZC_LAB_STATE": f"{STATE}-counted", "GSTZC_LAB_ACCEL": "icount", "GSTZC_LAB_BOOT_LIMIT": "280"}
+        loop = "read t _ < /proc/$$/schedstat; echo $t; for ((i = 0; i < 50000; ++i)); do :; done; "
+        done = run("bash", "-c", 5 * loop + "nproc", **own)
+        lab("stop", **own)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        *times, cpus = map(int, done.stdout.split())
+        self.assertEqual(cpus, 1)
+        took = [after - before for before, after in zip(times[1:], times[2:])]  # the first loop warms up
+        self.assertLess(max(took) / min(took), 1.02, took)
+
     def test_a_missing_device_is_125_and_named(self):
         done = run("true", GSTZC_LAB_STATE=f"{STATE}-missing", GSTZC_LAB_WITHOUT="vivid bochs0")
         lab("stop", GSTZC_LAB_STATE=f"{STATE}-missing")

@@ -26,8 +26,10 @@ def die_with_parent():
 def machine(accel, directory, append):
     """The part of the command line that the probe and the laboratory share."""
     # without arch-capabilities KVM also works inside many virtual machines whose own MSRs are incomplete
-    accel_args = ["-accel", "kvm", "-cpu", "max,arch-capabilities=off"] if accel == "kvm" \
-        else ["-accel", "tcg,thread=multi", "-cpu", "max"]
+    accel_args = {"kvm": ["-accel", "kvm", "-cpu", "max,arch-capabilities=off"],
+                  "tcg": ["-accel", "tcg,thread=multi", "-cpu", "max"],
+                  # a nanosecond passes with each instruction, and none while nothing runs but until the next timer
+                  "icount": ["-accel", "tcg,thread=single", "-cpu", "max", "-icount", "shift=0,sleep=off"]}[accel]
     return [config.QEMU, "-M", "q35", *accel_args, "-nodefaults", "-display", "none", "-no-reboot",
             "-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console",
             "-kernel", str(directory / "vmlinuz"), "-initrd", str(directory / "initramfs.gz"),
@@ -39,7 +41,8 @@ def laboratory(accel, directory, share, agent_fd, qmp_fd):
     without = os.environ.get("GSTZC_LAB_WITHOUT", "").split()  # devices to leave out: for tests of the laboratory itself
     displays = [("virtio-gpu-pci", "virtio0"), ("bochs-display", "bochs0")]
     args = machine(accel, directory, "lab.without=" + ",".join(without))
-    args += ["-m", str(config.MEMORY_MB), "-smp", str(max(1, min(4, os.cpu_count() or 1)))]
+    cpus = 1 if accel == "icount" else max(1, min(4, os.cpu_count() or 1))
+    args += ["-m", str(config.MEMORY_MB), "-smp", str(cpus)]
     for device, name in displays:
         if name not in without:
             args += ["-device", f"{device},id={name}"]
@@ -55,10 +58,10 @@ def laboratory(accel, directory, share, agent_fd, qmp_fd):
 def accelerator(directory):
     """"kvm" where a guest really boots with it, else "tcg". Asked once per boot of this machine."""
     wish = os.environ.get("GSTZC_LAB_ACCEL", "auto")
-    if wish in ("kvm", "tcg"):
+    if wish in ("kvm", "tcg", "icount"):
         return wish
     if wish != "auto":
-        raise LabError(f"GSTZC_LAB_ACCEL={wish}: kvm, tcg or auto")
+        raise LabError(f"GSTZC_LAB_ACCEL={wish}: kvm, tcg, icount or auto")
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return "tcg"
     answer = config.cache_dir() / ("lab-accel-" + Path("/proc/sys/kernel/random/boot_id").read_text().strip())
