@@ -39,9 +39,17 @@ TEST_P(Allocations, NoneForAFrameAfterTheFirstOnes) {
   GstElement *sink = gst_bin_get_by_name(GST_BIN(pipeline), "sink");
   gst_element_set_state(pipeline, GST_STATE_PLAYING);
   EXPECT_TRUE(shows(sink, 60));
-  const uint64_t before = *testdata::allocationsSoFar(), shown = statOf(sink, "shown");
-  EXPECT_TRUE(shows(sink, shown + 100));
-  EXPECT_EQ(*testdata::allocationsSoFar() - before, 0u);
+  // on a machine under load the pool gets another buffer late, which is imported: then the warm-up was not over
+  uint64_t imports = 0, allocations = 0;
+  int windows = 0;
+  do {
+    imports = statOf(sink, "imports");
+    const uint64_t before = *testdata::allocationsSoFar(), shown = statOf(sink, "shown");
+    ASSERT_TRUE(shows(sink, shown + 100));
+    allocations = *testdata::allocationsSoFar() - before;
+  } while (statOf(sink, "imports") > imports && ++windows < 10);
+  EXPECT_EQ(statOf(sink, "imports"), imports) << "framebuffers are made for ever";
+  EXPECT_EQ(allocations, 0u);
   EXPECT_LE(statOf(sink, "commits"), statOf(sink, "frames")) << "one for a frame";
   gst_element_set_state(pipeline, GST_STATE_NULL);
   EXPECT_EQ(statOf(sink, "copies"), 0u);
