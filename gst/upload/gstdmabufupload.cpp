@@ -61,6 +61,7 @@ struct Stats {
 struct Upload {
   Settings settings; // under the object lock
 
+  std::mutex allocation_lock; // a pad that is deactivated still answers ALLOCATION: stop() and that may meet
   // streaming thread (and start/stop, when there is none)
   GstAllocator *allocator = nullptr; // null: `open_error` says why
   GstZcMemoryNeed allocator_need = GST_ZC_MEMORY_NEED_ANY;
@@ -202,6 +203,7 @@ static gboolean gst_dmabuf_upload_start(GstBaseTransform *trans) {
 
 static gboolean gst_dmabuf_upload_stop(GstBaseTransform *trans) {
   Upload *u = GST_DMABUF_UPLOAD(trans)->upload;
+  const std::lock_guard lock(u->allocation_lock);
   drop_copy_pool(u);
   replace_pool(u, &u->offered, nullptr);
   u->downstream.reset();
@@ -330,6 +332,7 @@ static gboolean gst_dmabuf_upload_propose_allocation(GstBaseTransform *trans, Gs
   if (!GST_BASE_TRANSFORM_CLASS(parent_class)->propose_allocation(trans, decide_query, query)) return FALSE;
   if (decide_query == nullptr) return TRUE; // passthrough: downstream has answered
 
+  const std::lock_guard lock(u->allocation_lock);
   gst_query_add_allocation_meta(query, GST_VIDEO_META_API_TYPE, u->downstream.metaParams());
   GstCaps *caps = nullptr;
   gboolean need_pool = FALSE;

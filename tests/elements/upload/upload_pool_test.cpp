@@ -2,8 +2,11 @@
 // dmabufupload: whose memory, for how long, and what it says when there is none.
 #include "tests/elements/upload/upload_pipeline.h"
 
+#include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <thread>
 
 #include <unistd.h>
 
@@ -12,6 +15,7 @@
 #include "gst/zerocopy/gstzcallocator.h"
 #include "gst/zerocopy/gstzcpool.h"
 #include "tests/support/open_fds.h"
+#include "tests/support/scale.h"
 
 using namespace gstzc;
 using namespace gstzc::test;
@@ -453,6 +457,30 @@ TEST(UploadLife, FlushingSeeksAndEnd) {
     EXPECT_GT(n, 0);
     EXPECT_EQ(p.waitEnd(), "");
   }
+}
+
+// A pad that is being deactivated still answers.
+TEST(UploadLife, AllocationIsAskedForWhileItStops) {
+  Pipeline p(std::string("videotestsrc ! ") + kNv12 + " ! dmabufupload name=up memory=memfd ! fakesink async=false");
+  std::atomic<bool> over = false;
+  std::thread asking([&] {
+    GstPad *pad = gst_element_get_static_pad(p.element("up"), "sink");
+    GstCaps *caps = gst_caps_from_string(kNv12);
+    while (!over) {
+      GstQuery *query = gst_query_new_allocation(caps, TRUE);
+      gst_pad_query(pad, query);
+      gst_query_unref(query);
+    }
+    gst_caps_unref(caps);
+    gst_object_unref(pad);
+  });
+  for (int i = 0; i < rounds(300); ++i) {
+    EXPECT_NE(p.setState(GST_STATE_PLAYING), GST_STATE_CHANGE_FAILURE);
+    if (i % 4 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    EXPECT_NE(p.setState(GST_STATE_READY), GST_STATE_CHANGE_FAILURE);
+  }
+  over = true;
+  asking.join();
 }
 
 } // namespace
