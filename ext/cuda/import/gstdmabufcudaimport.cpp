@@ -76,22 +76,25 @@ private:
 struct Importer {
   Settings settings; // under the object lock
 
-  GstCudaContext *context = nullptr;
+  GstCudaContext *context = nullptr;  // of start() until stop(), or that was set before
   std::atomic<gint> other_device{-1}; // of a context that was offered and not taken
+
+  bool allow_copy = false; // of this run
 
   FrameCaps in; // streaming thread
   GstVideoInfo out = {};
   bool device_warned = false; // this run, that another device is meant
 
-  std::mutex mutex; // of the pointer, and what follows: properties, events and state changes look at them
+  std::mutex mutex; // of the pointer, and what follows: properties, queries, events and state changes look at them
   std::unique_ptr<ImportSession> session;
+  std::shared_ptr<ImportSession::Counters> counters; // of this run
+  GstCudaContext *known_context = nullptr;           // the one above, for who asks
   std::string chosen_route;
   std::vector<RouteReport> reports;
   ImportCache::Counters last_cache; // of the session closed last
   bool stopping = false, flushing = false;
 
   std::unique_ptr<TeardownWatch> watch;
-  std::shared_ptr<ImportSession::Counters> counters; // of this run
   std::atomic<guint64> frames{0}, dropped{0};
   std::atomic<bool> interrupted{false}, fence_warned{false}, failed{false};
 };
@@ -227,6 +230,16 @@ static bool works(GstCudaContext *context) {
   return scope.status() && known->driver.cuCtxSynchronize() == CUDA_SUCCESS;
 }
 
+static void publish_context(Importer *m) {
+  const std::lock_guard lock(m->mutex);
+  gst_object_replace(reinterpret_cast<GstObject **>(&m->known_context), GST_OBJECT_CAST(m->context));
+}
+
+static void drop_context(Importer *m) {
+  gst_clear_object(&m->context);
+  publish_context(m);
+}
+
 static gboolean ensure_context(GstDmabufCudaImport *self, gint device) {
   Importer *m = self->importer;
   m->other_device = -1;
@@ -250,6 +263,7 @@ static gboolean ensure_context(GstDmabufCudaImport *self, gint device) {
                       ("GST_DEBUG=cudacontext:2 has the driver's reason"));
     return FALSE;
   }
+  publish_context(m);
   m->device_warned = m->other_device >= 0;
   if (m->device_warned)
     GST_ELEMENT_WARNING(self, RESOURCE, SETTINGS,
@@ -266,13 +280,14 @@ static gboolean gst_dmabuf_cuda_import_start(GstBaseTransform *trans) {
   const Settings settings = settings_of(self);
   if (!ensure_context(self, settings.device)) return FALSE;
 
-  m->counters = std::make_shared<ImportSession::Counters>();
+  const auto counters = std::make_shared<ImportSession::Counters>();
+  m->allow_copy = settings.allow_copy;
   m->frames = m->dropped = 0;
   m->interrupted = m->fence_warned = m->failed = false;
-  auto session = ImportSession::open(m->context, {settings.route, settings.allow_copy}, m->counters);
+  auto session = ImportSession::open(m->context, {settings.route, settings.allow_copy}, counters);
   if (!session) {
     post_error(self, session.error());
-    gst_clear_object(&m->context);
+    drop_context(m);
     return FALSE;
   }
   const std::vector<RouteReport> &routes = (*session)->imports().choice().reports();
@@ -285,7 +300,7 @@ static gboolean gst_dmabuf_cuda_import_start(GstBaseTransform *trans) {
   if (!known) {
     GST_ELEMENT_ERROR(self, RESOURCE, SETTINGS, ("route=%s: there is no such route", settings.route.c_str()),
                       ("There are: %s", names.c_str()));
-    gst_clear_object(&m->context);
+    drop_context(m);
     return FALSE;
   }
   GST_INFO_OBJECT(self, "%s; fences are waited for by %s", name_of((*session)->context()).c_str(),
@@ -293,6 +308,7 @@ static gboolean gst_dmabuf_cuda_import_start(GstBaseTransform *trans) {
   {
     const std::lock_guard lock(m->mutex);
     m->session = session.take();
+    m->counters = counters;
     m->chosen_route.clear();
     m->reports = routes;
     m->last_cache = {};
@@ -314,7 +330,7 @@ static gboolean gst_dmabuf_cuda_import_stop(GstBaseTransform *trans) {
     if (session) m->last_cache = session->imports().counters();
   }
   session.reset(); // waits for the device, not with the lock
-  gst_clear_object(&m->context);
+  drop_context(m);
   return TRUE;
 }
 
@@ -355,6 +371,7 @@ static void gst_dmabuf_cuda_import_set_context(GstElement *element, GstContext *
   Importer *m = self->importer;
   const gint device = settings_of(self).device;
   const bool taken = m->context == nullptr && gst_cuda_handle_set_context(element, context, device, &m->context);
+  if (taken) publish_context(m);
   guint other = 0;
   if (!taken && m->context == nullptr && gst_context_has_context_type(context, GST_CUDA_CONTEXT_TYPE) &&
       gst_structure_get_uint(gst_context_get_structure(context), "cuda-device-id", &other))
@@ -363,9 +380,17 @@ static void gst_dmabuf_cuda_import_set_context(GstElement *element, GstContext *
 }
 
 static gboolean gst_dmabuf_cuda_import_query(GstBaseTransform *trans, GstPadDirection direction, GstQuery *query) {
-  if (GST_QUERY_TYPE(query) == GST_QUERY_CONTEXT &&
-      gst_cuda_handle_context_query(GST_ELEMENT(trans), query, SELF(trans)->importer->context))
-    return TRUE;
+  if (GST_QUERY_TYPE(query) == GST_QUERY_CONTEXT) {
+    Importer *m = SELF(trans)->importer;
+    GstCudaContext *context = nullptr;
+    {
+      const std::lock_guard lock(m->mutex);
+      gst_object_replace(reinterpret_cast<GstObject **>(&context), GST_OBJECT_CAST(m->known_context));
+    }
+    const gboolean answered = gst_cuda_handle_context_query(GST_ELEMENT(trans), query, context);
+    gst_clear_object(&context);
+    if (answered) return TRUE;
+  }
   return GST_BASE_TRANSFORM_CLASS(parent_class)->query(trans, direction, query);
 }
 
@@ -575,14 +600,14 @@ static GstFlowReturn get_memory(GstDmabufCudaImport *self, GstBuffer *in, Import
     return GST_FLOW_ERROR;
   }
   if (!layout->allDmaBuf()) {
-    if (settings.allow_copy) return copy_frame(self, settings, in, imported);
+    if (self->importer->allow_copy) return copy_frame(self, settings, in, imported);
     post_error(self, {"a frame in memory that is no dma-buf", 0,
                       "Put dmabufupload before this element, or set allow-copy=true"});
     return GST_FLOW_ERROR;
   }
   const auto source = importSource(in, *layout);
   if (source) return import_frame(self, settings, in, *source, imported);
-  if (settings.allow_copy && source.error().code == EOPNOTSUPP && layout->caps.linear())
+  if (self->importer->allow_copy && source.error().code == EOPNOTSUPP && layout->caps.linear())
     return copy_frame(self, settings, in, imported);
   post_error(self, source.error());
   return GST_FLOW_ERROR;
@@ -690,7 +715,7 @@ static void gst_dmabuf_cuda_import_set_property(GObject *object, guint id, const
 }
 
 static void gst_dmabuf_cuda_import_dispose(GObject *object) {
-  gst_clear_object(&SELF(object)->importer->context); // one that was set and never used
+  drop_context(SELF(object)->importer); // one that was set and never used
   G_OBJECT_CLASS(parent_class)->dispose(object);
 }
 

@@ -2,6 +2,7 @@
 // dmabufcudaimport with frames whose producer is not done: who waits, how long, and what becomes of it.
 #include "tests/elements/cuda/import_pipeline.h"
 
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <thread>
@@ -11,6 +12,7 @@
 #include "gst/zerocopy/gstzcfencemeta.h"
 #include "tests/support/fence_events.h"
 #include "tests/support/quickest.h"
+#include "tests/support/scale.h"
 
 using namespace gstzc;
 using namespace gstzc::test;
@@ -309,5 +311,27 @@ INSTANTIATE_TEST_SUITE_P(, ImportTeardown,
                          });
 
 TEST_F(ImportFences, TheFirstFramesWaitEndsWithTheState) { stopsAtOnce("", 1); }
+
+// Statistics and the context are asked for from other threads, at any time.
+TEST_F(ImportFences, OthersMayAskWhileItStartsAndStops) {
+  pipeline = std::make_unique<Pipeline>(sourceLine(kSmall) + " ! fakesink async=false");
+  std::atomic<bool> over = false;
+  std::thread asking([&] {
+    GstPad *pad = gst_element_get_static_pad(pipeline->element("up"), "src");
+    while (!over) {
+      EXPECT_LE(pipeline->stat("copies"), 0u);
+      GstQuery *query = gst_query_new_context(GST_CUDA_CONTEXT_TYPE);
+      gst_pad_query(pad, query);
+      gst_query_unref(query);
+    }
+    gst_object_unref(pad);
+  });
+  for (int i = 0; i < rounds(100); ++i) {
+    EXPECT_NE(pipeline->setState(GST_STATE_PAUSED), GST_STATE_CHANGE_FAILURE);
+    EXPECT_NE(pipeline->setState(GST_STATE_READY), GST_STATE_CHANGE_FAILURE);
+  }
+  over = true;
+  asking.join();
+}
 
 } // namespace
