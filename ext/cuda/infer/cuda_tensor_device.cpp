@@ -60,7 +60,7 @@ struct Work {
 class Core {
 public:
   Core(ContextPtr context, std::vector<std::unique_ptr<ImportRoute>> routes)
-      : context_(std::move(context)), imports_(std::move(routes), RouteWishes()) {}
+      : context_(std::move(context)), imports_(std::move(routes), {.way_out = "Set preprocess-device=cpu"}) {}
 
   Result<CUstream> start(GstCudaContext *gst_context);
   void add(Work work);

@@ -27,7 +27,7 @@ RouteChoice::RouteChoice(std::vector<std::unique_ptr<ImportRoute>> routes, Route
       report.reason = "the property route names another one";
     } else if (!named && route->copies() && !route->onDevice() && !wishes_.allow_copy) {
       report.stage = RouteStage::NotAllowed;
-      report.reason = "it copies each frame through the CPU, which allow-copy=true allows";
+      report.reason = "it copies each frame through the CPU, which is not allowed";
     }
     reports_.push_back(std::move(report));
   }
@@ -178,8 +178,8 @@ Error RouteChoice::nothingLeft(const ImportSource &source) const {
   else if (wishes_.route != "auto")
     error.remedy = "Set route=auto to let others be tried";
   else if (copy_would_do)
-    error.remedy = "Set allow-copy=true to have such frames copied, or let upstream write into memory that the device "
-                   "can read: dmabufupload's, for what the CPU makes";
+    error.remedy = wishes_.way_out + ", or let upstream write into memory that the device can read: dmabufupload's, "
+                                     "for what the CPU makes";
   else
     error.remedy = "Let upstream write into memory that the device can read: dmabufupload's, for what the CPU makes, "
                    "with linear layout";

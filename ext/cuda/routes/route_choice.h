@@ -25,6 +25,8 @@ struct RouteReport {
 struct RouteWishes {
   std::string route = "auto"; // or a name: this one and no other, whatever it copies
   bool allow_copy = false;    // through the CPU
+  // What the user may do to have frames that no route takes all the same; of who has no such properties.
+  std::string way_out = "Set allow-copy=true to have such frames copied";
 };
 
 // One per element and context. Not thread-safe: the streaming thread's.

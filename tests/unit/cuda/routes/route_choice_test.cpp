@@ -152,7 +152,7 @@ TEST_F(Choosing, ReasonsAreWhatTheRoutesSaid) {
   EXPECT_EQ(report("b").reason, "b refuses: Invalid argument (22)");
   EXPECT_NE(report("c").reason.find("byte 2097152"), std::string::npos) << report("c").reason;
   EXPECT_EQ(report("d").reason, "all black");
-  EXPECT_NE(report("copy").reason.find("allow-copy=true"), std::string::npos);
+  EXPECT_NE(report("copy").reason.find("not allowed"), std::string::npos);
 }
 
 TEST_F(Choosing, TheErrorListsAllAndSaysWhatToDo) {
@@ -166,6 +166,11 @@ TEST_F(Choosing, TheErrorListsAllAndSaysWhatToDo) {
        {"NV12 linear 1920x1080", "a (unavailable): a is missing", "b (refused-buffer): b refuses",
         "c (wrong-content): the device sees other pixels", "copy (not-allowed)", "Set allow-copy=true"})
     EXPECT_NE(error.find(part), std::string::npos) << part << " in: " << error;
+
+  choose({.way_out = "Set something-else"}); // of an element without the property
+  error = import();
+  EXPECT_NE(error.find("Set something-else, or let upstream"), std::string::npos) << error;
+  EXPECT_EQ(error.find("allow-copy"), std::string::npos) << error;
 
   copy.refuses = true;
   choose({.allow_copy = true});
