@@ -48,6 +48,26 @@ GstVideoInfo layoutOf(GstBuffer *frame, const GstVideoInfo &caps, GstMemory *mem
   return layout;
 }
 
+std::string listOf(const GstVideoInfo &info) {
+  std::string offsets, strides;
+  for (guint p = 0; p < GST_VIDEO_INFO_N_PLANES(&info); ++p) {
+    offsets += (p > 0 ? ", " : "") + std::to_string(info.offset[p]);
+    strides += (p > 0 ? ", " : "") + std::to_string(info.stride[p]);
+  }
+  return "strides " + strides + " and offsets " + offsets;
+}
+
+// For who reads no GstVideoMeta, and takes planes to lie where the caps' format has them.
+Status laidOutAs(const GstVideoInfo *plain, const GstVideoInfo &layout) {
+  bool same = true;
+  for (guint p = 0; plain != nullptr && p < GST_VIDEO_INFO_N_PLANES(plain); ++p)
+    same = same && layout.offset[p] == plain->offset[p] && layout.stride[p] == plain->stride[p];
+  if (same) return Nothing{};
+  return Error{"the planes have " + listOf(layout) + ", and downstream, which does not read GstVideoMeta, expects " +
+                   listOf(*plain),
+               0, ""};
+}
+
 void addVideoMeta(GstBuffer *buffer, const GstVideoInfo &info) {
   if (const GstVideoMeta *old = gst_buffer_get_video_meta(buffer); old != nullptr)
     gst_buffer_remove_meta(buffer, reinterpret_cast<GstMeta *>(const_cast<GstVideoMeta *>(old)));
@@ -149,20 +169,35 @@ void ExportSession::report(size_t route, RouteStage stage, const std::string &re
   reports_[route].reason = reason;
 }
 
-Result<GstBuffer *> ExportSession::exportFrame(GstBuffer *frame, const GstVideoInfo &info, const Acquire &acquire) {
+struct ExportSession::Frame {
+  GstBuffer *buffer;
+  GstMemory *memory;
+  GstVideoInfo layout;       // of the device's memory
+  const GstVideoInfo *plain; // the only layout that downstream reads; null: any
+};
+
+Result<GstBuffer *> ExportSession::take(size_t route, const Frame &frame, const Request &request) {
+  auto out = route == kOriginal       ? original(frame)
+             : route == kAddressRange ? addressRange(frame)
+                                      : deviceCopy(frame, request);
+  // such a downstream takes all bytes for pixels, too
+  if (out && frame.plain != nullptr && gst_buffer_get_size(*out) > GST_VIDEO_INFO_SIZE(frame.plain))
+    gst_buffer_set_size(*out, static_cast<gssize>(GST_VIDEO_INFO_SIZE(frame.plain)));
+  return out;
+}
+
+Result<GstBuffer *> ExportSession::exportFrame(GstBuffer *frame, const GstVideoInfo &info, const Request &request) {
   GstMemory *memory = gst_buffer_n_memory(frame) == 1 ? gst_buffer_peek_memory(frame, 0) : nullptr;
   if (memory == nullptr || !gst_is_cuda_memory(memory))
     return Error{"a frame of " + std::to_string(gst_buffer_n_memory(frame)) + " memories that is not one CUDA memory",
                  EINVAL, "Its producer has to keep to its memory:CUDAMemory caps"};
-  const GstVideoInfo layout = layoutOf(frame, info, memory);
+  const Frame one{frame, memory, layoutOf(frame, info, memory), request.reads_video_meta ? nullptr : &info};
   std::string refused;
   for (size_t route = 0; route < std::size(kExportRoutes); ++route) {
     if (!wanted(route)) {
       if (wishes_.route == "auto") report(route, RouteStage::NotAllowed, "allow-copy is false");
     } else {
-      auto out = route == kOriginal       ? original(frame, memory, layout)
-                 : route == kAddressRange ? addressRange(frame, memory, layout)
-                                          : deviceCopy(frame, memory, layout, acquire);
+      auto out = take(route, one, request);
       if (out) {
         report(route, RouteStage::Chosen, "");
         return out;
@@ -173,38 +208,42 @@ Result<GstBuffer *> ExportSession::exportFrame(GstBuffer *frame, const GstVideoI
     if (!reports_[route].reason.empty())
       refused += std::string("; ") + kExportRoutes[route] + ": " + reports_[route].reason;
   }
-  const char *remedy = "cudadownload copies it to system memory";
+  const bool laid_out = laidOutAs(one.plain, one.layout).ok();
+  std::string remedy = laid_out ? "cudadownload copies it to system memory"
+                                : "For frames in plain memory use cudadownload instead, for dma-bufs a consumer that "
+                                  "reads GstVideoMeta, and memory:DMABuf caps";
   if (wishes_.route != "auto")
-    remedy = "route=auto lets others be tried";
+    remedy = (laid_out ? "" : remedy + "; ") + "route=auto lets others be tried";
   else if (!wishes_.allow_copy)
-    remedy = "allow-copy=true lets the device copy it into one";
+    remedy = (laid_out ? "" : remedy + "; ") + "allow-copy=true lets the device copy it into one";
   return Error{"the frame cannot leave the CUDA device as a dma-buf" + refused, 0, remedy}; // each reason has its errno
 }
 
 // --- original
 
-Result<GstBuffer *> ExportSession::original(GstBuffer *frame, GstMemory *memory, const GstVideoInfo &layout) {
-  GstBuffer *before = frameOf(memory);
+Result<GstBuffer *> ExportSession::original(const Frame &frame) {
+  GstBuffer *before = frameOf(frame.memory);
   if (before == nullptr) return Error{"the frame did not come from dmabufcudaimport, or was copied since", 0, ""};
   const GstVideoMeta *meta = gst_buffer_get_video_meta(before);
   if (meta != nullptr && meta->format == GST_VIDEO_FORMAT_DMA_DRM)
     return Error{"the frame came with a modifier", EOPNOTSUPP, ""};
+  GstVideoInfo info = frame.layout;
+  if (meta != nullptr) {
+    std::copy_n(meta->offset, meta->n_planes, info.offset);
+    std::copy_n(meta->stride, meta->n_planes, info.stride);
+    if (auto right = laidOutAs(frame.plain, info); !right) return right.error();
+  }
   GstBuffer *out = gst_buffer_new();
   for (guint i = 0; i < gst_buffer_n_memory(before); ++i)
     gst_buffer_append_memory(out, gst_memory_ref(gst_buffer_peek_memory(before, i)));
-  copyFrameMetadata(out, frame);
-  if (meta != nullptr) {
-    GstVideoInfo info = layout;
-    std::copy_n(meta->offset, meta->n_planes, info.offset);
-    std::copy_n(meta->stride, meta->n_planes, info.stride);
-    addVideoMeta(out, info);
-  }
+  copyFrameMetadata(out, frame.buffer);
+  if (meta != nullptr) addVideoMeta(out, info);
   if (waitPoint("export-original-fences"))
     if (auto passed = passFences(out, before); !passed) {
       gst_buffer_unref(out);
       return passed.error();
     }
-  gst_buffer_add_parent_buffer_meta(out, frame); // the producer gets its buffer back after all who have it
+  gst_buffer_add_parent_buffer_meta(out, frame.buffer); // the producer gets its buffer back after all who have it
   ++counters_->originals;
   return out;
 }
@@ -316,18 +355,25 @@ Result<ExportSession::Exported *> ExportSession::exported(GstMemory *memory) {
   return static_cast<Exported *>(known);
 }
 
-Result<GstBuffer *> ExportSession::addressRange(GstBuffer *frame, GstMemory *memory, const GstVideoInfo &layout) {
-  auto whole = exported(memory);
+Result<GstBuffer *> ExportSession::addressRange(const Frame &frame) {
+  if (auto right = laidOutAs(frame.plain, frame.layout); !right) return right.error();
+  auto whole = exported(frame.memory);
   if (!whole) return whole.error();
-  if (auto right = verify(**whole, frame, memory, layout); !right) return right.error();
+  if (auto right = verify(**whole, frame.buffer, frame.memory, frame.layout); !right) return right.error();
   GstBuffer *out = gst_buffer_new();
-  gst_buffer_append_memory(out, gst_memory_ref((*whole)->memory));
-  copyFrameMetadata(out, frame);
-  GstVideoInfo info = layout;
-  for (guint p = 0; p < GST_VIDEO_INFO_N_PLANES(&info); ++p) info.offset[p] += (*whole)->start;
+  copyFrameMetadata(out, frame.buffer);
+  GstVideoInfo info = frame.layout;
+  if (frame.plain != nullptr) { // a view: the exported memory is others' too
+    const auto begin = static_cast<gssize>((*whole)->start),
+               size = static_cast<gssize>(GST_VIDEO_INFO_SIZE(frame.plain));
+    gst_buffer_append_memory(out, gst_memory_share((*whole)->memory, begin, size));
+  } else {
+    gst_buffer_append_memory(out, gst_memory_ref((*whole)->memory));
+    for (guint p = 0; p < GST_VIDEO_INFO_N_PLANES(&info); ++p) info.offset[p] += (*whole)->start;
+  }
   addVideoMeta(out, info);
-  gst_buffer_add_parent_buffer_meta(out, frame); // its memory is not used for another frame meanwhile
-  if (auto told = tellWhenReady(out, frame, memory); !told) {
+  gst_buffer_add_parent_buffer_meta(out, frame.buffer); // its memory is not used for another frame meanwhile
+  if (auto told = tellWhenReady(out, frame.buffer, frame.memory); !told) {
     gst_buffer_unref(out);
     return told.error();
   }
@@ -349,14 +395,14 @@ Status ExportSession::tellWhenReady(GstBuffer *buffer, GstBuffer *frame, GstMemo
 
 // --- device-copy
 
-Result<GstBuffer *> ExportSession::deviceCopy(GstBuffer *frame, GstMemory *memory, const GstVideoInfo &layout,
-                                              const Acquire &acquire) {
+Result<GstBuffer *> ExportSession::deviceCopy(const Frame &one, const Request &request) {
+  const auto &[frame, memory, layout, plain] = one;
   if (!targets_) {
     std::vector<std::unique_ptr<ImportRoute>> routes;
     routes.push_back(makeHostRegisterTarget(context_)); // dma-bufs that anybody can import, and the CPU can see
     targets_ = std::make_unique<CachedImports>(std::move(routes), RouteWishes{});
   }
-  auto target = acquire();
+  auto target = request.acquire();
   if (!target) return target.error();
   const auto failed = [&](const Error &error) {
     gst_buffer_unref(*target);
@@ -371,6 +417,12 @@ Result<GstBuffer *> ExportSession::deviceCopy(GstBuffer *frame, GstMemory *memor
                             static_cast<guint>(GST_VIDEO_INFO_HEIGHT(&layout)));
   const auto planes = frameLayout(*target, caps);
   if (!planes) return failed(planes.error());
+  GstVideoInfo there = caps.info;
+  for (guint p = 0; p < planes->n_planes; ++p) {
+    there.offset[p] = planes->planes[p].offset;
+    there.stride[p] = planes->planes[p].stride;
+  }
+  if (auto right = laidOutAs(plain, there); !right) return failed(right.error());
   const auto source = importSource(*target, *planes);
   if (!source) return failed(source.error());
   const auto unchecked = [](const ImportSource &, DeviceImport &) -> Result<ContentCheck> { return ContentCheck{}; };

@@ -47,12 +47,15 @@ public:
 
   GstCudaContext *context() const { return gst_context_; }
 
+  // What downstream wants.
+  struct Request {
+    std::function<Result<GstBuffer *>()> acquire; // a buffer for a copy, transfer full
+    bool reads_video_meta = true;                 // else it takes planes to lie where the caps' format has them
+  };
   // The frame as a buffer of dma-bufs, with its metadata, where its planes lie, and what has to be waited for before it
-  // is read. It holds `frame`, which is CUDA memory of this context in the layout of its GstVideoMeta, or of `info`.
-  // `acquire` gives a buffer for a copy, transfer full; null where there is none. Error: no route is left; it lists
-  // them with their reasons.
-  using Acquire = std::function<Result<GstBuffer *>()>;
-  Result<GstBuffer *> exportFrame(GstBuffer *frame, const GstVideoInfo &info, const Acquire &acquire);
+  // is read. It holds `frame`, which is CUDA memory of this context in the layout of its GstVideoMeta, or of `info`,
+  // which is that of the caps. Error: no route is left; it lists them with their reasons.
+  Result<GstBuffer *> exportFrame(GstBuffer *frame, const GstVideoInfo &info, const Request &request);
 
   const std::vector<RouteReport> &reports() const { return reports_; }
   std::string chosen() const;
@@ -65,10 +68,11 @@ private:
   ExportSession() = default;
   bool wanted(size_t route) const;
   void report(size_t route, RouteStage stage, const std::string &reason);
-  Result<GstBuffer *> original(GstBuffer *frame, GstMemory *memory, const GstVideoInfo &layout);
-  Result<GstBuffer *> addressRange(GstBuffer *frame, GstMemory *memory, const GstVideoInfo &layout);
-  Result<GstBuffer *> deviceCopy(GstBuffer *frame, GstMemory *memory, const GstVideoInfo &layout,
-                                 const Acquire &acquire);
+  struct Frame;
+  Result<GstBuffer *> take(size_t route, const Frame &frame, const Request &request);
+  Result<GstBuffer *> original(const Frame &frame);
+  Result<GstBuffer *> addressRange(const Frame &frame);
+  Result<GstBuffer *> deviceCopy(const Frame &frame, const Request &request);
   Result<Exported *> exported(GstMemory *memory);
   Result<Exported *> exportMemory(GstMemory *memory);
   bool isPending(GstBuffer *frame, GstMemory *memory) const;

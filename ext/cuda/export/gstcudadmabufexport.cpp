@@ -58,6 +58,7 @@ struct Exporter {
   GstVideoInfo in = {}; // streaming thread
   FrameCaps out;
   bool fences_known = false;              // by downstream
+  bool meta_known = false;                // where planes lie: its GstVideoMeta
   GstBufferPool *pool = nullptr;          // of copies
   std::unique_ptr<ExportSession> session; // of the context of the frames
 
@@ -176,6 +177,7 @@ static gboolean gst_cuda_dmabuf_export_set_caps(GstBaseTransform *trans, GstCaps
 static gboolean gst_cuda_dmabuf_export_decide_allocation(GstBaseTransform *trans, GstQuery *query) {
   Exporter *m = SELF(trans)->exporter;
   m->fences_known = gst_query_find_allocation_meta(query, GST_ZC_FENCE_META_API_TYPE, nullptr);
+  m->meta_known = gst_query_find_allocation_meta(query, GST_VIDEO_META_API_TYPE, nullptr);
   drop_pool(m);
   GstBufferPool *offered = nullptr;
   guint size = 0, min = 0, max = 0;
@@ -315,8 +317,11 @@ static GstFlowReturn gst_cuda_dmabuf_export_prepare_output_buffer(GstBaseTransfo
   Exporter *m = self->exporter;
   ++m->frames;
   auto ready = ensure_session(self, in);
-  auto buffer = ready ? m->session->exportFrame(in, m->in, [self] { return acquire_copy(self); })
-                      : Result<GstBuffer *>(ready.error());
+  ExportSession::Request request;
+  request.acquire = [self] { return acquire_copy(self); };
+  // who takes memory:DMABuf reads it in any case
+  request.reads_video_meta = m->meta_known || m->out.memory == MemoryKind::DmaBuf;
+  auto buffer = ready ? m->session->exportFrame(in, m->in, request) : Result<GstBuffer *>(ready.error());
   if (!buffer) {
     post_error(self, buffer.error());
     return GST_FLOW_ERROR;

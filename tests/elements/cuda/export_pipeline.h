@@ -18,8 +18,8 @@ namespace gstzc::test {
 
 constexpr Layout kFrame = {"frame", GST_VIDEO_FORMAT_NV12, 1920, 1080};
 
-// A pool of dma-bufs that a consumer offers.
-inline void offerPool(GstQuery *query) {
+// A pool of dma-bufs that a consumer offers, and nothing else.
+inline void offerOnlyPool(GstQuery *query) {
   GstCaps *caps = nullptr;
   gst_query_parse_allocation(query, &caps, nullptr);
   const auto frame = parseFrameCaps(caps);
@@ -30,9 +30,12 @@ inline void offerPool(GstQuery *query) {
   gst_buffer_pool_config_set_allocator(config, allocator, nullptr);
   gst_buffer_pool_set_config(pool, config);
   gst_query_add_allocation_pool(query, pool, static_cast<guint>(GST_VIDEO_INFO_SIZE(&frame->info)), 2, 0);
-  gst_query_add_allocation_meta(query, GST_VIDEO_META_API_TYPE, nullptr);
   gst_object_unref(allocator);
   gst_object_unref(pool);
+}
+inline void offerPool(GstQuery *query) {
+  offerOnlyPool(query);
+  gst_query_add_allocation_meta(query, GST_VIDEO_META_API_TYPE, nullptr);
 }
 
 class CudaExport : public CudaImport {

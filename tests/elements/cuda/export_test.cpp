@@ -199,6 +199,105 @@ TEST_F(CudaExport, WhereCopiesAreAllowedTheDeviceCopies) {
   }
 }
 
+// ---- who reads no GstVideoMeta takes planes to lie where the caps' format has them ----
+
+constexpr Layout kOdd = {"odd", GST_VIDEO_FORMAT_NV12, 1921, 1080};   // whose strides no device has
+constexpr Layout kEven = {"even", GST_VIDEO_FORMAT_NV12, 2048, 1080}; // whose strides it has
+
+class PlainCaps : public CudaExport {
+protected:
+  static std::string lineOf(const Layout &layout, const std::string &properties) {
+    return "appsrc name=src format=time caps=video/x-raw,format=NV12,width=" + std::to_string(layout.width) +
+           ",height=" + std::to_string(layout.height) +
+           ",framerate=25/1 ! cudaupload ! video/x-raw(memory:CUDAMemory) ! queue ! cudadmabufexport name=up " +
+           properties + " ! video/x-raw ! appsink name=sink sync=false";
+  }
+  // One frame comes, all of whose bytes are those of the caps' layout.
+  void comesPlain(const Layout &layout) {
+    const GstVideoInfo info = plainInfo(layout);
+    const Picture picture(info, 1);
+    push(systemFrame(picture, 0));
+    GstSample *sample = pipeline->pull();
+    ASSERT_NE(sample, nullptr) << message(GST_MESSAGE_ERROR);
+    GstMapInfo map;
+    ASSERT_TRUE(gst_buffer_map(gst_sample_get_buffer(sample), &map, GST_MAP_READ));
+    EXPECT_EQ(map.size, picture.bytes.size());
+    EXPECT_TRUE(map.size >= picture.bytes.size() && picture.sameAs(map.data));
+    gst_buffer_unmap(gst_sample_get_buffer(sample), &map);
+    gst_sample_unref(sample);
+  }
+};
+
+TEST_F(PlainCaps, AnotherLayoutIsRefused) {
+  SoftCuda::get().setProfile("dgpu");
+  for (const char *properties : {"", "route=address-range"}) {
+    SCOPED_TRACE(properties);
+    start(lineOf(kOdd, properties));
+    push(systemFrame(Picture(plainInfo(kOdd)), 0));
+    end();
+    const std::string error = pipeline->waitEnd();
+    const GstVideoInfo info = plainInfo(kOdd);
+    const std::string expected = "expects strides " + std::to_string(info.stride[0]) + ", " +
+                                 std::to_string(info.stride[1]) + " and offsets 0, " + std::to_string(info.offset[1]);
+    for (const std::string &part : {expected, std::string("the planes have strides "), std::string("GstVideoMeta"),
+                                    std::string("use cudadownload")})
+      EXPECT_NE(error.find(part), std::string::npos) << part << ": " << error;
+    EXPECT_EQ(pipeline->stat("exports"), 0u);
+    pipeline.reset();
+  }
+}
+
+TEST_F(PlainCaps, OriginalsOfAnotherLayoutAreRefused) {
+  Layout padded = kFrame;
+  padded.stride = 2048;
+  start(sourceLine(kFrame) + " ! cudadmabufexport name=back ! video/x-raw ! appsink name=sink sync=false");
+  push(frames.buffer(padded, Picture(infoOf(padded))));
+  end();
+  const std::string error = pipeline->waitEnd();
+  EXPECT_NE(error.find("original: the planes have strides 2048, 2048"), std::string::npos) << error;
+}
+
+TEST_F(PlainCaps, WhoReadsItGetsAnyLayout) {
+  SoftCuda::get().setProfile("dgpu");
+  const auto downstream = startWith(lineOf(kOdd, ""), knowsFences);
+  const GstVideoInfo info = plainInfo(kOdd);
+  const Picture picture(info, 1);
+  push(systemFrame(picture, 0));
+  GstSample *sample = pipeline->pull();
+  ASSERT_NE(sample, nullptr) << message(GST_MESSAGE_ERROR);
+  EXPECT_TRUE(picture.sameAs(gst_sample_get_buffer(sample), info));
+  EXPECT_EQ(chosenRoute(), "address-range");
+  gst_sample_unref(sample);
+}
+
+TEST_F(PlainCaps, TheLayoutOfTheCapsPasses) {
+  SoftCuda::get().setProfile("dgpu");
+  start(lineOf(kEven, ""));
+  comesPlain(kEven);
+  EXPECT_EQ(chosenRoute(), "address-range");
+}
+
+TEST_F(PlainCaps, OriginalsPassWithoutWhatComesBehindThem) {
+  start(sourceLine(kFrame) + " ! cudadmabufexport name=back ! video/x-raw ! appsink name=sink sync=false");
+  const GstVideoInfo info = plainInfo(kFrame);
+  const Picture picture(info, 1);
+  GstMemory *memory = frames.memory(picture.bytes.size() + 4096);
+  Frames::write(memory, picture);
+  push(Frames::buffer(kFrame, memory));
+  GstSample *sample = pipeline->pull();
+  ASSERT_NE(sample, nullptr) << message(GST_MESSAGE_ERROR);
+  EXPECT_EQ(gst_buffer_get_size(gst_sample_get_buffer(sample)), picture.bytes.size());
+  EXPECT_TRUE(picture.sameAs(gst_sample_get_buffer(sample), info));
+  gst_sample_unref(sample);
+}
+
+TEST_F(PlainCaps, ACopyHasTheLayoutOfTheCaps) {
+  SoftCuda::get().setProfile("dgpu");
+  const auto downstream = startWith(lineOf(kOdd, "allow-copy=true"), offerOnlyPool);
+  comesPlain(kOdd);
+  EXPECT_EQ(chosenRoute(), "device-copy");
+}
+
 TEST_F(CudaExport, ARouteThatDoesNotExistIsNamed) {
   start("appsrc name=src ! cudadmabufexport name=up route=teleport ! fakesink");
   const std::string error = pipeline->waitEnd();

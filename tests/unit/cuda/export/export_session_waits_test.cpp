@@ -76,7 +76,7 @@ protected:
     return buffer;
   }
   GstBuffer *exported(GstBuffer *from) {
-    return need(session_->exportFrame(from, info_, [this] { return target(); }));
+    return need(session_->exportFrame(from, info_, {[this] { return target(); }}));
   }
   static bool isReady(GstBuffer *buffer, milliseconds patience) {
     GError *error = nullptr;
