@@ -66,6 +66,49 @@ TEST_F(CudaExport, MemoryOfTheDeviceIsExportedOnce) {
   EXPECT_EQ(pipeline->stat("copies"), 0u);
 }
 
+// The producer would write the next frame into memory that is still read.
+TEST_F(CudaExport, APoolGetsMemoryBackAfterWhoHasItsDmaBuf) {
+  SoftCuda::get().setProfile("dgpu");
+  const DeviceFrames device;
+  const GstVideoInfo info = plainInfo(kFrame);
+  GstBufferPool *pool = gst_cuda_buffer_pool_new(device.context());
+  GstStructure *config = gst_buffer_pool_get_config(pool);
+  GstCaps *caps = gst_video_info_to_caps(&info);
+  gst_caps_set_features_simple(caps, gst_caps_features_new_single(GST_CAPS_FEATURE_MEMORY_CUDA_MEMORY));
+  gst_buffer_pool_config_set_params(config, caps, static_cast<guint>(GST_VIDEO_INFO_SIZE(&info)), 0, 0);
+  gst_caps_unref(caps);
+  ASSERT_TRUE(gst_buffer_pool_set_config(pool, config));
+  ASSERT_TRUE(gst_buffer_pool_set_active(pool, TRUE));
+  const auto acquired = [&] {
+    GstBuffer *buffer = nullptr;
+    EXPECT_EQ(gst_buffer_pool_acquire_buffer(pool, &buffer, nullptr), GST_FLOW_OK);
+    return buffer;
+  };
+
+  start(framesSource("route=address-range"));
+  GstBuffer *first = acquired();
+  DeviceFrames::write(gst_buffer_peek_memory(first, 0), Picture(info, 1));
+  const GstMemory *memory = gst_buffer_peek_memory(first, 0);
+  push(first);
+  GstSample *sample = pipeline->pull();
+  ASSERT_NE(sample, nullptr) << message(GST_MESSAGE_ERROR);
+  end();
+  pipeline->drain(); // nobody has it but the sample, and the sink
+  GstBuffer *held = gst_buffer_ref(gst_sample_get_buffer(sample));
+  gst_sample_unref(sample);
+  pipeline.reset();
+  GstBuffer *next = acquired();
+  EXPECT_NE(gst_buffer_peek_memory(next, 0), memory) << "its dma-buf is still downstream's";
+  EXPECT_TRUE(Picture(info, 1).sameAs(held, info));
+  gst_buffer_unref(held);
+  GstBuffer *again = acquired();
+  EXPECT_EQ(gst_buffer_peek_memory(again, 0), memory) << "it does not come back";
+  gst_buffer_unref(again);
+  gst_buffer_unref(next);
+  gst_buffer_pool_set_active(pool, FALSE);
+  gst_object_unref(pool);
+}
+
 TEST_F(CudaExport, WhoDoesNotKnowFencesGetsFramesThatAreDone) {
   SoftCuda::get().setProfile("dgpu");
   start(deviceSource(""));
