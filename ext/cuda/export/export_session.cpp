@@ -2,6 +2,7 @@
 #include "ext/cuda/export/export_session.h"
 
 #include <cerrno>
+#include <cstring>
 #include <iterator>
 #include <thread>
 #include <utility>
@@ -20,6 +21,7 @@
 #include "ext/cuda/sync/wait_points.h"
 #include "gst/zerocopy/core/unique_fd.h"
 #include "gst/zerocopy/frame_copy.h"
+#include "gst/zerocopy/frame_fence.h"
 #include "gst/zerocopy/frame_layout.h"
 #include "gst/zerocopy/gstzcfencemeta.h"
 
@@ -122,6 +124,7 @@ Result<std::unique_ptr<ExportSession>> ExportSession::open(GstCudaContext *conte
   auto retire = RetireQueue::create(session->context_);
   if (!retire) return retire.error();
   session->retire_ = retire.take();
+  session->gate_ = makeStreamGate(session->context_);
   session->allocator_ = gst_dmabuf_allocator_new();
   session->token_ = gst_cuda_create_user_token();
   for (const char *name : kExportRoutes) session->reports_.push_back({name, RouteStage::NotTried, ""});
@@ -134,8 +137,10 @@ struct ExportSession::Rest {
   ContextPtr context;
   std::shared_ptr<EventSource> events;
   std::unique_ptr<RetireQueue> retire;
+  std::unique_ptr<StreamGate> gate;
   std::unique_ptr<CachedImports> targets;
   ~Rest() {
+    gate.reset();
     targets.reset();
     retire.reset();
     events.reset();
@@ -145,9 +150,10 @@ struct ExportSession::Rest {
 };
 
 ExportSession::~ExportSession() {
+  if (gate_) gate_->keepOpen(true);
   gst_clear_object(&allocator_);
   auto rest = std::make_shared<Rest>(std::exchange(gst_context_, nullptr), std::move(context_), std::move(events_),
-                                     std::move(retire_), std::move(targets_));
+                                     std::move(retire_), std::move(gate_), std::move(targets_));
   if (!rest->retire || rest->retire->drain(kPatience)) return;
   callBehind([rest = std::move(rest)] { rest->retire->drain(kLongestCopy); });
 }
@@ -395,6 +401,46 @@ Status ExportSession::tellWhenReady(GstBuffer *buffer, GstBuffer *frame, GstMemo
 
 // --- device-copy
 
+bool isCudaEvent(GstZcDeviceEvent *event) {
+  return std::strcmp(gst_zc_device_event_get_kind(event), kCudaEventKind) == 0;
+}
+
+// What is enqueued from now on comes after everybody who still writes the frame: the device's events as events, what
+// is none (an eventfd, a sync_file) by way of the gate.
+Result<ExportSession::Failure> ExportSession::putBehindWriters(CUstream stream, GstBuffer *frame,
+                                                               std::chrono::milliseconds timeout) {
+  gpointer state = nullptr;
+  while (GstMeta *meta = gst_buffer_iterate_meta_filtered(frame, &state, GST_ZC_FENCE_META_API_TYPE))
+    if (GstZcDeviceEvent *event = gst_zc_fence_meta_get_event(reinterpret_cast<GstZcFenceMeta *>(meta))) {
+      Status waited = Nothing{};
+      if (waitPoint("export-copy") && waitForCudaEvent(*context_, stream, event, &waited) && !waited)
+        return waited.error();
+    }
+  auto fences = frameFences(frame, Access::Read, isCudaEvent);
+  if (!fences) return fences.error();
+  if (fences->none()) return Failure{};
+  const auto failure = std::make_shared<std::atomic<int>>(0);
+  const auto ended = [failure](const FenceResult &result) {
+    if (result.outcome != FenceOutcome::Signalled) *failure = result.error != 0 ? result.error : EIO;
+  };
+  if (waitPoint("export-copy-fences")) {
+    const auto deadline = StreamGate::Clock::now() + timeout;
+    if (auto held = gate_->hold(stream, std::move(*fences).take(), deadline, ended); !held) return held.error();
+  }
+  return failure;
+}
+
+// The device's events of which nobody knows yet that the work before them went well: who has the copy learns it.
+void passUnfinishedEvents(GstBuffer *copy, GstBuffer *frame) {
+  gpointer state = nullptr;
+  while (GstMeta *meta = gst_buffer_iterate_meta_filtered(frame, &state, GST_ZC_FENCE_META_API_TYPE)) {
+    auto *fence = reinterpret_cast<GstZcFenceMeta *>(meta);
+    GstZcDeviceEvent *event = gst_zc_fence_meta_get_event(fence);
+    if (event != nullptr && isCudaEvent(event) && gst_zc_device_event_get_status(event) != 1)
+      gst_buffer_add_zc_event_meta(copy, event, gst_zc_fence_meta_get_sequence(fence));
+  }
+}
+
 Result<GstBuffer *> ExportSession::deviceCopy(const Frame &one, const Request &request) {
   const auto &[frame, memory, layout, plain] = one;
   if (!targets_) {
@@ -434,13 +480,8 @@ Result<GstBuffer *> ExportSession::deviceCopy(const Frame &one, const Request &r
   ContextScope scope(*context_);
   if (auto current = scope.status(); !current) return failed(current.error());
   const CUstream stream = streamOf(memory);
-  gpointer state = nullptr;
-  while (GstMeta *meta = gst_buffer_iterate_meta_filtered(frame, &state, GST_ZC_FENCE_META_API_TYPE))
-    if (GstZcDeviceEvent *event = gst_zc_fence_meta_get_event(reinterpret_cast<GstZcFenceMeta *>(meta))) {
-      Status waited = Nothing{};
-      if (waitPoint("export-copy") && waitForCudaEvent(*context_, stream, event, &waited) && !waited)
-        return failed(waited.error());
-    }
+  const auto failure = putBehindWriters(stream, frame, request.timeout);
+  if (!failure) return failed(failure.error());
   const PixelPlanes from = pixelPlanes(layout);
   uint64_t bytes = 0;
   for (guint p = 0; p < from.n; ++p) {
@@ -466,7 +507,8 @@ Result<GstBuffer *> ExportSession::deviceCopy(const Frame &one, const Request &r
   // A target that comes back early is written again by a later copy on this stream, or waited for by its event.
   retire_->retire(stream, [frame = gst_buffer_ref(frame), keep = *import] { gst_buffer_unref(frame); });
   copyFrameMetadata(*target, frame);
-  auto event = events_->record(stream, nullptr);
+  passUnfinishedEvents(*target, frame);
+  auto event = events_->record(stream, *failure);
   if (!event) return failed(event.error());
   gst_buffer_add_zc_event_meta(*target, *event, 0);
   gst_zc_device_event_unref(*event);

@@ -17,6 +17,7 @@
 #include "ext/cuda/routes/route_choice.h"
 #include "ext/cuda/sync/cuda_event.h"
 #include "ext/cuda/sync/retire_queue.h"
+#include "ext/cuda/sync/stream_gate.h"
 #include "gst/zerocopy/core/result.h"
 
 namespace gstzc::cuda {
@@ -51,11 +52,16 @@ public:
   struct Request {
     std::function<Result<GstBuffer *>()> acquire; // a buffer for a copy, transfer full
     bool reads_video_meta = true;                 // else it takes planes to lie where the caps' format has them
+    // for fences of the frame that are not the device's: a copy waits no longer, and then says that it is none
+    std::chrono::milliseconds timeout{1000};
   };
   // The frame as a buffer of dma-bufs, with its metadata, where its planes lie, and what has to be waited for before it
   // is read. It holds `frame`, which is CUDA memory of this context in the layout of its GstVideoMeta, or of `info`,
   // which is that of the caps. Error: no route is left; it lists them with their reasons.
   Result<GstBuffer *> exportFrame(GstBuffer *frame, const GstVideoInfo &info, const Request &request);
+
+  // Of the gate: lets copies pass that wait for fences.
+  void keepOpen(bool on) { gate_->keepOpen(on); } // thread-safe
 
   const std::vector<RouteReport> &reports() const { return reports_; }
   std::string chosen() const;
@@ -73,6 +79,8 @@ private:
   Result<GstBuffer *> original(const Frame &frame);
   Result<GstBuffer *> addressRange(const Frame &frame);
   Result<GstBuffer *> deviceCopy(const Frame &frame, const Request &request);
+  using Failure = std::shared_ptr<std::atomic<int>>; // the errno that fences ended with; null: there were none
+  Result<Failure> putBehindWriters(CUstream stream, GstBuffer *frame, std::chrono::milliseconds timeout);
   Result<Exported *> exported(GstMemory *memory);
   Result<Exported *> exportMemory(GstMemory *memory);
   bool isPending(GstBuffer *frame, GstMemory *memory) const;
@@ -85,6 +93,7 @@ private:
   ContextPtr context_;
   std::shared_ptr<EventSource> events_;
   std::unique_ptr<RetireQueue> retire_;
+  std::unique_ptr<StreamGate> gate_;
   std::unique_ptr<CachedImports> targets_; // of copies: their memory as the device sees it
   GstAllocator *allocator_ = nullptr;
   gint64 token_ = 0; // of the dma-bufs that memories have

@@ -57,12 +57,12 @@ struct Exporter {
 
   GstVideoInfo in = {}; // streaming thread
   FrameCaps out;
-  bool fences_known = false;              // by downstream
-  bool meta_known = false;                // where planes lie: its GstVideoMeta
-  GstBufferPool *pool = nullptr;          // of copies
-  std::unique_ptr<ExportSession> session; // of the context of the frames
+  bool fences_known = false;     // by downstream
+  bool meta_known = false;       // where planes lie: its GstVideoMeta
+  GstBufferPool *pool = nullptr; // of copies
 
-  std::mutex mutex; // of what follows
+  std::mutex mutex;                       // of what follows
+  std::unique_ptr<ExportSession> session; // of the context of the frames; replaced by the streaming thread alone
   std::string chosen;
   std::vector<RouteReport> reports;
   std::shared_ptr<ExportSession::Counters> counters = std::make_shared<ExportSession::Counters>();
@@ -130,22 +130,39 @@ static void drop_pool(Exporter *m) {
   gst_clear_object(&m->pool);
 }
 
+static void replace_session(Exporter *m, std::unique_ptr<ExportSession> session) {
+  {
+    const std::lock_guard lock(m->mutex);
+    std::swap(m->session, session);
+    if (m->session) m->session->keepOpen(m->stopping || m->flushing);
+  }
+  session.reset(); // waits for the device, not with the lock
+}
+
 static gboolean gst_cuda_dmabuf_export_stop(GstBaseTransform *trans) {
   Exporter *m = SELF(trans)->exporter;
   drop_pool(m);
-  m->session.reset();
+  replace_session(m, nullptr);
   return TRUE;
 }
 
+// While it is stopped or flushed no copy waits for a fence, and nobody for such a copy.
+static void set_interrupted(Exporter *m, std::atomic<bool> *reason, bool on) {
+  const std::lock_guard lock(m->mutex);
+  *reason = on;
+  if (m->session) m->session->keepOpen(m->stopping || m->flushing);
+}
+
 static GstStateChangeReturn gst_cuda_dmabuf_export_change_state(GstElement *element, GstStateChange transition) {
-  if (transition == GST_STATE_CHANGE_PAUSED_TO_READY) SELF(element)->exporter->stopping = true;
+  Exporter *m = SELF(element)->exporter;
+  if (transition == GST_STATE_CHANGE_PAUSED_TO_READY) set_interrupted(m, &m->stopping, true);
   return GST_ELEMENT_CLASS(parent_class)->change_state(element, transition);
 }
 
 static gboolean gst_cuda_dmabuf_export_sink_event(GstBaseTransform *trans, GstEvent *event) {
   Exporter *m = SELF(trans)->exporter;
-  if (GST_EVENT_TYPE(event) == GST_EVENT_FLUSH_START) m->flushing = true;
-  if (GST_EVENT_TYPE(event) == GST_EVENT_FLUSH_STOP) m->flushing = false;
+  if (GST_EVENT_TYPE(event) == GST_EVENT_FLUSH_START) set_interrupted(m, &m->flushing, true);
+  if (GST_EVENT_TYPE(event) == GST_EVENT_FLUSH_STOP) set_interrupted(m, &m->flushing, false);
   return GST_BASE_TRANSFORM_CLASS(parent_class)->sink_event(trans, event);
 }
 
@@ -264,10 +281,10 @@ static Status ensure_session(GstCudaDmabufExport *self, GstBuffer *in) {
   GST_OBJECT_LOCK(self);
   const ExportSession::Wishes wishes = m->wishes;
   GST_OBJECT_UNLOCK(self);
-  m->session.reset();
+  replace_session(m, nullptr);
   auto session = ExportSession::open(context, wishes, m->counters);
   if (!session) return session.error();
-  m->session = session.take();
+  replace_session(m, session.take());
   return Nothing{};
 }
 
@@ -321,6 +338,9 @@ static GstFlowReturn gst_cuda_dmabuf_export_prepare_output_buffer(GstBaseTransfo
   request.acquire = [self] { return acquire_copy(self); };
   // who takes memory:DMABuf reads it in any case
   request.reads_video_meta = m->meta_known || m->out.memory == MemoryKind::DmaBuf;
+  GST_OBJECT_LOCK(self);
+  request.timeout = std::chrono::milliseconds(m->fence_timeout);
+  GST_OBJECT_UNLOCK(self);
   auto buffer = ready ? m->session->exportFrame(in, m->in, request) : Result<GstBuffer *>(ready.error());
   if (!buffer) {
     post_error(self, buffer.error());

@@ -26,7 +26,8 @@ inline constexpr std::string_view kWaitPoints[] = {
     // ext/cuda/infer
     "frame-writers", "frame-stream", "frame-refresh", "frame-check", "shared-order",
     // ext/cuda/export
-    "export-original-fences", "export-range-fences", "export-check", "export-event", "export-copy", "export-host"};
+    "export-original-fences", "export-range-fences", "export-check", "export-event", "export-copy",
+    "export-copy-fences", "export-host"};
 
 struct WaitPoint {
   consteval WaitPoint(const char *point) : name(point) { // NOLINT(google-explicit-constructor)

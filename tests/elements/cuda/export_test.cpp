@@ -8,6 +8,8 @@
 #include <tuple>
 #include <vector>
 
+#include "gst/zerocopy/core/unique_fd.h"
+#include "tests/support/fence_events.h"
 #include "tests/support/quickest.h"
 
 using namespace gstzc;
@@ -403,5 +405,73 @@ INSTANTIATE_TEST_SUITE_P(, ExportTeardown,
                          [](const auto &test) {
                            return *std::get<1>(test.param) == '\0' ? "AddressRange" : "DeviceCopy";
                          });
+
+// Whose fence is none of the device's: the copy is enqueued, and nobody waits for it when the pipeline goes down.
+class ExportFences : public CudaExport {
+protected:
+  GstBuffer *fenced(const DeviceFrames &device, const EventSource &writer) const {
+    const GstVideoInfo info = plainInfo(kFrame);
+    GstBuffer *frame = device.frame(info, Picture(info, 1));
+    GstZcDeviceEvent *event = gst_zc_device_event_new_eventfd(UniqueFd::duplicate(writer.fd()).release(), nullptr);
+    gst_buffer_add_zc_event_meta(frame, event, 1);
+    gst_zc_device_event_unref(event);
+    return frame;
+  }
+  // Until the element has the frame.
+  void comes() const {
+    for (int i = 0; i < 20'000 && pipeline->stat("frames") < 1; ++i) g_usleep(1000);
+    g_usleep(50'000);
+  }
+};
+
+TEST_F(ExportFences, ACopyComesWhenTheWriterIsDone) {
+  SoftCuda::get().setProfile("orin");
+  const DeviceFrames device;
+  const EventSource writer;
+  const auto downstream = startWith(framesSource("allow-copy=true fence-timeout=60000"), offerPool);
+  push(fenced(device, writer));
+  GstSample *sample = gst_app_sink_try_pull_sample(GST_APP_SINK(pipeline->element("sink")), 100 * GST_MSECOND);
+  EXPECT_EQ(sample, nullptr) << "read while it was written";
+  writer.signal();
+  if (sample == nullptr) sample = pipeline->pull();
+  ASSERT_NE(sample, nullptr) << message(GST_MESSAGE_ERROR);
+  const GstVideoInfo info = plainInfo(kFrame);
+  EXPECT_TRUE(Picture(info, 1).sameAs(gst_sample_get_buffer(sample), info));
+  gst_sample_unref(sample);
+}
+
+TEST_F(ExportFences, ACopyWhoseWriterDoesNotEndIsDropped) {
+  SoftCuda::get().setProfile("orin");
+  const DeviceFrames device;
+  const EventSource writer;
+  const auto downstream = startWith(framesSource("allow-copy=true fence-timeout=20"), offerPool);
+  push(fenced(device, writer));
+  end();
+  pipeline->drain();
+  EXPECT_NE(message(GST_MESSAGE_WARNING), "");
+  EXPECT_EQ(pipeline->waitEnd(), "");
+}
+
+TEST_F(ExportFences, StoppingAndFlushingOpenTheGate) {
+  SoftCuda::get().setProfile("orin");
+  const DeviceFrames device;
+  const EventSource writer;
+  for (const bool flush : {false, true}) {
+    SCOPED_TRACE(flush);
+    const auto downstream = startWith(framesSource("allow-copy=true fence-timeout=60000"), offerPool);
+    push(fenced(device, writer));
+    comes();
+    const auto begin = std::chrono::steady_clock::now();
+    if (flush)
+      gst_element_send_event(pipeline->element("src"), gst_event_new_flush_start());
+    else
+      pipeline->setState(GST_STATE_NULL);
+    gst_cuda_context_push(device.context());
+    EXPECT_EQ(CuStreamSynchronize(device.stream()), CUDA_SUCCESS); // what the writer's own device waits for, say
+    gst_cuda_context_pop(nullptr);
+    EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
+    pipeline.reset();
+  }
+}
 
 } // namespace

@@ -2,7 +2,11 @@
 // Each wait of the way back from the device is needed: left out, somebody has a frame that is not written yet.
 #include "ext/cuda/export/export_session.h"
 
+#include <atomic>
+#include <cerrno>
+#include <cstring>
 #include <memory>
+#include <string>
 
 #include <cuda.h>
 
@@ -75,8 +79,14 @@ protected:
     gst_object_unref(allocator);
     return buffer;
   }
-  GstBuffer *exported(GstBuffer *from) {
-    return need(session_->exportFrame(from, info_, {[this] { return target(); }}));
+  GstBuffer *exported(GstBuffer *from, milliseconds timeout = std::chrono::minutes(1)) {
+    return need(session_->exportFrame(from, info_, {[this] { return target(); }, true, timeout}));
+  }
+  // Somebody who is not on the device still writes it.
+  static void addFence(GstBuffer *buffer, const gstzc::test::EventSource &writer) {
+    GstZcDeviceEvent *event = gst_zc_device_event_new_eventfd(UniqueFd::duplicate(writer.fd()).release(), nullptr);
+    gst_buffer_add_zc_event_meta(buffer, event, 1);
+    gst_zc_device_event_unref(event);
   }
   static bool isReady(GstBuffer *buffer, milliseconds patience) {
     GError *error = nullptr;
@@ -98,9 +108,7 @@ TEST_F(ExportMutations, TheFencesOfTheOriginal) {
   expectNoticed("export-original-fences", [this](milliseconds patience) {
     GstBuffer *buffer = frame(), *before = need(target());
     const gstzc::test::EventSource producer;
-    GstZcDeviceEvent *event = gst_zc_device_event_new_eventfd(UniqueFd::duplicate(producer.fd()).release(), nullptr);
-    gst_buffer_add_zc_event_meta(before, event, 1);
-    gst_zc_device_event_unref(event);
+    addFence(before, producer);
     setFrameOf(gst_buffer_peek_memory(buffer, 0), before);
     gst_buffer_unref(before);
     GstBuffer *out = exported(buffer);
@@ -192,7 +200,7 @@ TEST_F(ExportMutations, TheCopysWaitForTheFramesEvent) {
       gst_buffer_add_zc_event_meta(buffer, event, 1);
       gst_zc_device_event_unref(event);
       out = exported(buffer);
-      isReady(out, patience);
+      becomesIdle(context_, gst_cuda_stream_get_handle(producer_), patience); // copied, if nothing waits
     }
     EXPECT_TRUE(isReady(out, kPatience));
     guint8 pixel = 0;
@@ -201,6 +209,76 @@ TEST_F(ExportMutations, TheCopysWaitForTheFramesEvent) {
     gst_buffer_unref(buffer);
     return pixel == kAfter;
   });
+}
+
+TEST_F(ExportMutations, TheCopyWaitsForFencesThatAreNotTheDevices) {
+  open("device-copy", true);
+  expectNoticed("export-copy-fences", [this](milliseconds patience) {
+    GstBuffer *buffer = frame();
+    const gstzc::test::EventSource writer;
+    addFence(buffer, writer);
+    GstBuffer *out = exported(buffer);
+    isReady(out, patience);
+    fill(gst_buffer_peek_memory(buffer, 0), kAfter, other_.get());
+    EXPECT_TRUE(becomesIdle(context_, other_.get()));
+    writer.signal();
+    EXPECT_TRUE(isReady(out, kPatience));
+    guint8 pixel = 0;
+    gst_buffer_extract(out, 0, &pixel, 1);
+    gst_buffer_unref(out);
+    gst_buffer_unref(buffer);
+    return pixel == kAfter;
+  });
+}
+
+// It is none: nobody knows what was copied.
+TEST_F(ExportMutations, TheCopyOfAFrameWhoseFenceDoesNotComeSaysSo) {
+  open("device-copy", true);
+  GstBuffer *buffer = frame();
+  const gstzc::test::EventSource writer;
+  addFence(buffer, writer);
+  GstBuffer *out = exported(buffer, milliseconds(1));
+  GError *error = nullptr;
+  EXPECT_FALSE(gst_buffer_wait_zc_fences(out, GST_ZC_FENCE_ACCESS_READ, 30 * GST_SECOND, &error));
+  ASSERT_NE(error, nullptr);
+  EXPECT_NE(std::string(error->message).find(std::strerror(ETIMEDOUT)), std::string::npos) << error->message;
+  g_clear_error(&error);
+  gst_buffer_unref(out);
+  gst_buffer_unref(buffer);
+}
+
+TEST_F(ExportMutations, TheCopyOfAFrameThatIsIncompleteSaysSo) {
+  open("device-copy", true);
+  GstBuffer *buffer = frame();
+  GstBuffer *out = nullptr;
+  {
+    const Blocker blocker(context_, other_.get());
+    GstZcDeviceEvent *event = need(events_->record(other_.get(), std::make_shared<std::atomic<int>>(EREMOTEIO)));
+    gst_buffer_add_zc_event_meta(buffer, event, 1);
+    gst_zc_device_event_unref(event);
+    out = exported(buffer);
+  }
+  GError *error = nullptr;
+  EXPECT_FALSE(gst_buffer_wait_zc_fences(out, GST_ZC_FENCE_ACCESS_READ, 30 * GST_SECOND, &error));
+  ASSERT_NE(error, nullptr);
+  EXPECT_NE(std::string(error->message).find(std::strerror(EREMOTEIO)), std::string::npos) << error->message;
+  g_clear_error(&error);
+  gst_buffer_unref(out);
+  gst_buffer_unref(buffer);
+}
+
+// What waits for a writer that waits for others does not keep them from being stopped.
+TEST_F(ExportMutations, TheEndOfASessionOpensItsGate) {
+  open("device-copy", true);
+  GstBuffer *buffer = frame();
+  const gstzc::test::EventSource writer;
+  addFence(buffer, writer);
+  GstBuffer *out = exported(buffer);
+  session_.reset();
+  EXPECT_FALSE(isReady(out, kPatience));
+  EXPECT_TRUE(becomesIdle(context_, gst_cuda_stream_get_handle(producer_)));
+  gst_buffer_unref(out);
+  gst_buffer_unref(buffer);
 }
 
 } // namespace
