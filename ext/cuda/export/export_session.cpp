@@ -2,7 +2,6 @@
 #include "ext/cuda/export/export_session.h"
 
 #include <cerrno>
-#include <cstring>
 #include <iterator>
 #include <thread>
 #include <utility>
@@ -12,16 +11,14 @@
 
 #include <gst/allocators/allocators.h>
 
-#include "ext/cuda/import/frame_source.h"
+#include "ext/cuda/export/export_frame.h"
 #include "ext/cuda/memory/device_map.h"
 #include "ext/cuda/memory/import_memory.h"
 #include "ext/cuda/routes/content_check.h"
-#include "ext/cuda/routes/host_register_target.h"
 #include "ext/cuda/sync/behind.h"
 #include "ext/cuda/sync/wait_points.h"
 #include "gst/zerocopy/core/unique_fd.h"
 #include "gst/zerocopy/frame_copy.h"
-#include "gst/zerocopy/frame_fence.h"
 #include "gst/zerocopy/frame_layout.h"
 #include "gst/zerocopy/gstzcfencemeta.h"
 
@@ -33,50 +30,6 @@ enum RouteIndex : size_t { kOriginal, kAddressRange, kDeviceCopy };
 // device does not get there.
 constexpr std::chrono::milliseconds kPatience{100}, kLongestCopy{60'000};
 constexpr int kMostChecks = 16; // frames that are compared: pictures may be too small, or too plain, to tell
-
-CUstream streamOf(GstMemory *memory) {
-  return gst_cuda_stream_get_handle(gst_cuda_memory_get_stream(GST_CUDA_MEMORY_CAST(memory)));
-}
-
-// Where the planes lie: as the buffer says, else its memory.
-GstVideoInfo layoutOf(GstBuffer *frame, const GstVideoInfo &caps, GstMemory *memory) {
-  GstVideoInfo layout = GST_CUDA_MEMORY_CAST(memory)->info;
-  if (GST_VIDEO_INFO_FORMAT(&layout) != GST_VIDEO_INFO_FORMAT(&caps)) layout = caps;
-  if (const GstVideoMeta *meta = gst_buffer_get_video_meta(frame); meta != nullptr)
-    for (guint p = 0; p < meta->n_planes && p < GST_VIDEO_MAX_PLANES; ++p) {
-      layout.offset[p] = meta->offset[p];
-      layout.stride[p] = meta->stride[p];
-    }
-  return layout;
-}
-
-std::string listOf(const GstVideoInfo &info) {
-  std::string offsets, strides;
-  for (guint p = 0; p < GST_VIDEO_INFO_N_PLANES(&info); ++p) {
-    offsets += (p > 0 ? ", " : "") + std::to_string(info.offset[p]);
-    strides += (p > 0 ? ", " : "") + std::to_string(info.stride[p]);
-  }
-  return "strides " + strides + " and offsets " + offsets;
-}
-
-// For who reads no GstVideoMeta, and takes planes to lie where the caps' format has them.
-Status laidOutAs(const GstVideoInfo *plain, const GstVideoInfo &layout) {
-  bool same = true;
-  for (guint p = 0; plain != nullptr && p < GST_VIDEO_INFO_N_PLANES(plain); ++p)
-    same = same && layout.offset[p] == plain->offset[p] && layout.stride[p] == plain->stride[p];
-  if (same) return Nothing{};
-  return Error{"the planes have " + listOf(layout) + ", and downstream, which does not read GstVideoMeta, expects " +
-                   listOf(*plain),
-               0, ""};
-}
-
-void addVideoMeta(GstBuffer *buffer, const GstVideoInfo &info) {
-  if (const GstVideoMeta *old = gst_buffer_get_video_meta(buffer); old != nullptr)
-    gst_buffer_remove_meta(buffer, reinterpret_cast<GstMeta *>(const_cast<GstVideoMeta *>(old)));
-  gst_buffer_add_video_meta_full(buffer, GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_INFO_FORMAT(&info),
-                                 GST_VIDEO_INFO_WIDTH(&info), GST_VIDEO_INFO_HEIGHT(&info),
-                                 GST_VIDEO_INFO_N_PLANES(&info), info.offset, info.stride);
-}
 
 // What `from` waits for, `to` waits for.
 Status passFences(GstBuffer *to, GstBuffer *from) {
@@ -175,13 +128,6 @@ void ExportSession::report(size_t route, RouteStage stage, const std::string &re
   reports_[route].reason = reason;
 }
 
-struct ExportSession::Frame {
-  GstBuffer *buffer;
-  GstMemory *memory;
-  GstVideoInfo layout;       // of the device's memory
-  const GstVideoInfo *plain; // the only layout that downstream reads; null: any
-};
-
 Result<GstBuffer *> ExportSession::take(size_t route, const Frame &frame, const Request &request) {
   auto out = route == kOriginal       ? original(frame)
              : route == kAddressRange ? addressRange(frame)
@@ -197,7 +143,7 @@ Result<GstBuffer *> ExportSession::exportFrame(GstBuffer *frame, const GstVideoI
   if (memory == nullptr || !gst_is_cuda_memory(memory))
     return Error{"a frame of " + std::to_string(gst_buffer_n_memory(frame)) + " memories that is not one CUDA memory",
                  EINVAL, "Its producer has to keep to its memory:CUDAMemory caps"};
-  const Frame one{frame, memory, layoutOf(frame, info, memory), request.reads_video_meta ? nullptr : &info};
+  const Frame one{frame, memory, deviceLayout(frame, info, memory), request.reads_video_meta ? nullptr : &info};
   std::string refused;
   for (size_t route = 0; route < std::size(kExportRoutes); ++route) {
     if (!wanted(route)) {
@@ -243,7 +189,7 @@ Result<GstBuffer *> ExportSession::original(const Frame &frame) {
   for (guint i = 0; i < gst_buffer_n_memory(before); ++i)
     gst_buffer_append_memory(out, gst_memory_ref(gst_buffer_peek_memory(before, i)));
   copyFrameMetadata(out, frame.buffer);
-  if (meta != nullptr) addVideoMeta(out, info);
+  if (meta != nullptr) setVideoMeta(out, info);
   if (waitPoint("export-original-fences"))
     if (auto passed = passFences(out, before); !passed) {
       gst_buffer_unref(out);
@@ -377,7 +323,7 @@ Result<GstBuffer *> ExportSession::addressRange(const Frame &frame) {
     gst_buffer_append_memory(out, gst_memory_ref((*whole)->memory));
     for (guint p = 0; p < GST_VIDEO_INFO_N_PLANES(&info); ++p) info.offset[p] += (*whole)->start;
   }
-  addVideoMeta(out, info);
+  setVideoMeta(out, info);
   gst_buffer_add_parent_buffer_meta(out, frame.buffer); // its memory is not used for another frame meanwhile
   if (auto told = tellWhenReady(out, frame.buffer, frame.memory); !told) {
     gst_buffer_unref(out);
@@ -397,124 +343,6 @@ Status ExportSession::tellWhenReady(GstBuffer *buffer, GstBuffer *frame, GstMemo
   gst_buffer_add_zc_event_meta(buffer, *event, 0);
   gst_zc_device_event_unref(*event);
   return Nothing{};
-}
-
-// --- device-copy
-
-bool isCudaEvent(GstZcDeviceEvent *event) {
-  return std::strcmp(gst_zc_device_event_get_kind(event), kCudaEventKind) == 0;
-}
-
-// What is enqueued from now on comes after everybody who still writes the frame: the device's events as events, what
-// is none (an eventfd, a sync_file) by way of the gate.
-Result<ExportSession::Failure> ExportSession::putBehindWriters(CUstream stream, GstBuffer *frame,
-                                                               std::chrono::milliseconds timeout) {
-  gpointer state = nullptr;
-  while (GstMeta *meta = gst_buffer_iterate_meta_filtered(frame, &state, GST_ZC_FENCE_META_API_TYPE))
-    if (GstZcDeviceEvent *event = gst_zc_fence_meta_get_event(reinterpret_cast<GstZcFenceMeta *>(meta))) {
-      Status waited = Nothing{};
-      if (waitPoint("export-copy") && waitForCudaEvent(*context_, stream, event, &waited) && !waited)
-        return waited.error();
-    }
-  auto fences = frameFences(frame, Access::Read, isCudaEvent);
-  if (!fences) return fences.error();
-  if (fences->none()) return Failure{};
-  const auto failure = std::make_shared<std::atomic<int>>(0);
-  const auto ended = [failure](const FenceResult &result) {
-    if (result.outcome != FenceOutcome::Signalled) *failure = result.error != 0 ? result.error : EIO;
-  };
-  if (waitPoint("export-copy-fences")) {
-    const auto deadline = StreamGate::Clock::now() + timeout;
-    if (auto held = gate_->hold(stream, std::move(*fences).take(), deadline, ended); !held) return held.error();
-  }
-  return failure;
-}
-
-// The device's events of which nobody knows yet that the work before them went well: who has the copy learns it.
-void passUnfinishedEvents(GstBuffer *copy, GstBuffer *frame) {
-  gpointer state = nullptr;
-  while (GstMeta *meta = gst_buffer_iterate_meta_filtered(frame, &state, GST_ZC_FENCE_META_API_TYPE)) {
-    auto *fence = reinterpret_cast<GstZcFenceMeta *>(meta);
-    GstZcDeviceEvent *event = gst_zc_fence_meta_get_event(fence);
-    if (event != nullptr && isCudaEvent(event) && gst_zc_device_event_get_status(event) != 1)
-      gst_buffer_add_zc_event_meta(copy, event, gst_zc_fence_meta_get_sequence(fence));
-  }
-}
-
-Result<GstBuffer *> ExportSession::deviceCopy(const Frame &one, const Request &request) {
-  const auto &[frame, memory, layout, plain] = one;
-  if (!targets_) {
-    std::vector<std::unique_ptr<ImportRoute>> routes;
-    routes.push_back(makeHostRegisterTarget(context_)); // dma-bufs that anybody can import, and the CPU can see
-    targets_ = std::make_unique<CachedImports>(std::move(routes), RouteWishes{});
-  }
-  auto target = request.acquire();
-  if (!target) return target.error();
-  const auto failed = [&](const Error &error) {
-    gst_buffer_unref(*target);
-    return error;
-  };
-  FrameCaps caps;
-  caps.memory = MemoryKind::DmaBuf;
-  caps.fourcc = gst_video_dma_drm_fourcc_from_format(GST_VIDEO_INFO_FORMAT(&layout));
-  // with the target's own strides, or none
-  gst_video_info_set_format(&caps.info, GST_VIDEO_INFO_FORMAT(&layout),
-                            static_cast<guint>(GST_VIDEO_INFO_WIDTH(&layout)),
-                            static_cast<guint>(GST_VIDEO_INFO_HEIGHT(&layout)));
-  const auto planes = frameLayout(*target, caps);
-  if (!planes) return failed(planes.error());
-  GstVideoInfo there = caps.info;
-  for (guint p = 0; p < planes->n_planes; ++p) {
-    there.offset[p] = planes->planes[p].offset;
-    there.stride[p] = planes->planes[p].stride;
-  }
-  if (auto right = laidOutAs(plain, there); !right) return failed(right.error());
-  const auto source = importSource(*target, *planes);
-  if (!source) return failed(source.error());
-  const auto unchecked = [](const ImportSource &, DeviceImport &) -> Result<ContentCheck> { return ContentCheck{}; };
-  auto import = targets_->get(*source, unchecked);
-  if (!import) return failed(import.error());
-
-  const DeviceMap map(memory);
-  if (!map) return failed({"map the frame for the CUDA device", EIO, ""});
-  ContextScope scope(*context_);
-  if (auto current = scope.status(); !current) return failed(current.error());
-  const CUstream stream = streamOf(memory);
-  const auto failure = putBehindWriters(stream, frame, request.timeout);
-  if (!failure) return failed(failure.error());
-  const PixelPlanes from = pixelPlanes(layout);
-  uint64_t bytes = 0;
-  for (guint p = 0; p < from.n; ++p) {
-    CUDA_MEMCPY2D copy = {};
-    copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
-    copy.srcDevice = map.address() + from.planes[p].offset;
-    copy.srcPitch = from.planes[p].pitch;
-    copy.dstDevice = (*import)->pointer + (*import)->planes[p].offset;
-    copy.dstPitch = (*import)->planes[p].pitch;
-    copy.WidthInBytes = from.planes[p].row_bytes;
-    copy.Height = from.planes[p].rows;
-    if (auto copied = context_->driver.check(context_->driver.cuMemcpy2DAsync(&copy, stream), "cuMemcpy2DAsync");
-        !copied) {
-      // the planes before it are on their way, behind what the stream waits for
-      retire_->retire(stream, [frame = gst_buffer_ref(frame), to = *target, keep = *import] {
-        gst_buffer_unref(to);
-        gst_buffer_unref(frame);
-      });
-      return copied.error();
-    }
-    bytes += copy.WidthInBytes * copy.Height;
-  }
-  // A target that comes back early is written again by a later copy on this stream, or waited for by its event.
-  retire_->retire(stream, [frame = gst_buffer_ref(frame), keep = *import] { gst_buffer_unref(frame); });
-  copyFrameMetadata(*target, frame);
-  passUnfinishedEvents(*target, frame);
-  auto event = events_->record(stream, *failure);
-  if (!event) return failed(event.error());
-  gst_buffer_add_zc_event_meta(*target, *event, 0);
-  gst_zc_device_event_unref(*event);
-  ++counters_->copies;
-  counters_->bytes_copied += bytes;
-  return *target;
 }
 
 } // namespace gstzc::cuda

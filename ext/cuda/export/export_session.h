@@ -74,7 +74,12 @@ private:
   ExportSession() = default;
   bool wanted(size_t route) const;
   void report(size_t route, RouteStage stage, const std::string &reason);
-  struct Frame;
+  struct Frame {
+    GstBuffer *buffer;
+    GstMemory *memory;
+    GstVideoInfo layout;       // of the device's memory
+    const GstVideoInfo *plain; // the only layout that downstream reads; null: any
+  };
   Result<GstBuffer *> take(size_t route, const Frame &frame, const Request &request);
   Result<GstBuffer *> original(const Frame &frame);
   Result<GstBuffer *> addressRange(const Frame &frame);
