@@ -69,7 +69,8 @@ TEST(BadFragment, Golden) {
   for (const char *bad : {"", "  ", "videotestsrc !", "! videotestsrc", "videotestsrc ! fakesink name=end",
                           "videotestsrc ! nosuchelement ! alsonosuch", "videotestsrc nosuchproperty=1",
                           "videotestsrc pattern=nosuchpattern", "videotestsrc name=a ! audioconvert name=b",
-                          "videoconvert name=a", "identity name=a ! identity name=b",
+                          "videoconvert name=a", "identity name=a ! identity name=b", "tee name=t", "decodebin name=d",
+
                           "videotestsrc name=a videotestsrc name=b", "videotestsrc ! video/x-raw,format= ! identity",
                           "videotestsrc ! video/x-raw,format=", "videotestsrc ! nosuchname."}) {
     auto fragment = parseFragment(bad);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 #include "fragment.h"
 
+#include <algorithm>
+#include <initializer_list>
 #include <vector>
 
 #include "table.h"
@@ -13,11 +15,17 @@ struct End {
   Object<GstPad> pad; // null: a pad to come
 };
 
+struct Sink {
+  std::string element, pad;
+  std::string text() const { return element + "." + pad; }
+};
+
 struct Ends {
-  std::vector<End> sources;       // unlinked source pads that are there
-  std::vector<End> later;         // elements that may get some
-  std::vector<std::string> sinks; // unlinked sink pads, "videoconvert0.sink"
-  std::vector<std::string> lasts; // elements without any source pad
+  std::vector<End> sources;             // unlinked source pads that are there
+  std::vector<End> later;               // elements that may get some
+  std::vector<std::string> of_own_will; // those of them that get some without being asked, by name
+  std::vector<Sink> sinks;              // unlinked sink pads
+  std::vector<std::string> lasts;       // elements without any source pad
 };
 
 std::string nameOf(gpointer object) {
@@ -27,11 +35,11 @@ std::string nameOf(gpointer object) {
   return result;
 }
 
-bool hasTemplate(GstElement *element, GstPadDirection direction, bool always) {
+bool hasTemplate(GstElement *element, GstPadDirection direction, std::initializer_list<GstPadPresence> presences) {
   for (GList *t = gst_element_class_get_pad_template_list(GST_ELEMENT_GET_CLASS(element)); t != nullptr; t = t->next) {
     auto *templ = static_cast<GstPadTemplate *>(t->data);
     if (GST_PAD_TEMPLATE_DIRECTION(templ) == direction &&
-        (GST_PAD_TEMPLATE_PRESENCE(templ) == GST_PAD_ALWAYS) == always)
+        std::find(presences.begin(), presences.end(), GST_PAD_TEMPLATE_PRESENCE(templ)) != presences.end())
       return true;
   }
   return false;
@@ -62,10 +70,12 @@ void collect(GstBin *bin, Ends *ends) {
         if (!linked)
           ends->sources.push_back({Object<GstElement>(GST_ELEMENT(gst_object_ref(element.get()))), std::move(pad)});
       } else if (!linked) {
-        ends->sinks.push_back(nameOf(element.get()) + "." + nameOf(pad.get()));
+        ends->sinks.push_back({nameOf(element.get()), nameOf(pad.get())});
       }
     }
-    const bool may_get = hasTemplate(element.get(), GST_PAD_SRC, false);
+    const bool may_get = hasTemplate(element.get(), GST_PAD_SRC, {GST_PAD_SOMETIMES, GST_PAD_REQUEST});
+    if (hasTemplate(element.get(), GST_PAD_SRC, {GST_PAD_SOMETIMES}))
+      ends->of_own_will.push_back(nameOf(element.get()));
     if (!any_source && !may_get) ends->lasts.push_back(nameOf(element.get()));
     if (may_get && !linked_source) ends->later.push_back({std::move(element), nullptr});
   }
@@ -158,9 +168,14 @@ Result<Fragment> parseFragment(const std::string &text) {
                      " source pads to link: " + joined(names),
                  0, "End the others in a fakesink"};
   }
-  // pads to come may be the beginning of what seems to have none
-  if (!ends.sinks.empty() && ends.later.empty())
-    return Error{"nothing feeds " + joined(ends.sinks) + " of the fragment \"" + text + "\"", 0,
+  // pads to come may be the beginning of what seems to have none: those of other elements
+  std::vector<std::string> unfed;
+  for (const Sink &sink : ends.sinks)
+    if (std::all_of(ends.of_own_will.begin(), ends.of_own_will.end(),
+                    [&](const std::string &name) { return name == sink.element; }))
+      unfed.push_back(sink.text());
+  if (!unfed.empty())
+    return Error{"nothing feeds " + joined(unfed) + " of the fragment \"" + text + "\"", 0,
                  "Begin it with a source, for example: videotestsrc ! " + text};
   if (!ends.sources.empty()) {
     fragment.last = std::move(ends.sources.front().element);
