@@ -83,10 +83,10 @@ void LinkWatch::look() {
   std::vector<std::shared_ptr<Watched>> now;
   for (Link &link : links) {
     const auto known = std::find_if(watched_.begin(), watched_.end(), [&](const auto &w) {
-      return w && w->link.source.get() == link.source.get() && w->link.sink.get() == link.sink.get();
+      return w->link.source.get() == link.source.get() && w->link.sink.get() == link.sink.get();
     });
     if (known != watched_.end()) {
-      now.push_back(std::move(*known));
+      now.push_back(*known);
       continue;
     }
     auto watched = std::make_shared<Watched>();
@@ -103,13 +103,15 @@ void LinkWatch::look() {
                                        &LinkWatch::onEvent, watched.get(), nullptr);
     now.push_back(std::move(watched));
   }
+  const std::lock_guard lock(mutex_);
   for (auto &w : watched_)
-    if (w) gone_.push_back(std::move(w));
+    if (std::find(now.begin(), now.end(), w) == now.end()) gone_.push_back(std::move(w));
   watched_ = std::move(now);
 }
 
 std::vector<LinkReport> LinkWatch::reports() const {
   std::vector<LinkReport> result;
+  const std::lock_guard list(mutex_);
   for (const auto &w : watched_) {
     LinkReport report = w->report;
     {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include <gst/gst.h>
@@ -16,7 +17,8 @@ namespace gstzc::inspect {
 // A pad of an element proper: ghost pads stand for one inside of a bin. Null where there is none behind them.
 Object<GstPad> behindGhosts(Object<GstPad> pad);
 
-// Callbacks come from the pipeline's threads; everything else is one thread's. Outlives the pipeline's running.
+// Callbacks come from the pipeline's threads. look() is one thread's, the answers are any thread's: they do not wait
+// for elements. Outlives the pipeline's running.
 class LinkWatch {
 public:
   // Borrowed: the sink and its pad, which is no ghost.
@@ -43,6 +45,7 @@ private:
   GstElement *sink_;
   GstPad *sink_pad_;
   gulong frames_probe_ = 0;
+  mutable std::mutex mutex_;                      // of the two lists
   std::vector<std::shared_ptr<Watched>> watched_; // those of now, in the order of the flow
   std::vector<std::shared_ptr<Watched>> gone_;    // their probes may be running
   std::atomic<size_t> frames_ = 0;

@@ -53,7 +53,8 @@ HeatCell cellOf(const DisplaySource &source, const NegotiationReport &report) {
   case Negotiation::Verdict::Untried:
     cell.level = Level::Untried;
     cell.label = "?";
-    if (!report.negotiation.errors.empty()) cell.detail += ": " + report.negotiation.errors.front().text;
+    if (!report.negotiation.errors.empty() && cell.detail.find(" fails: ") == std::string::npos) // says it already
+      cell.detail += ": " + report.negotiation.errors.front().text;
     return cell;
   case Negotiation::Verdict::Possible: break;
   }

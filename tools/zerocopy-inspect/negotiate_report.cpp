@@ -79,7 +79,8 @@ std::string whyText(const NegotiationReport &r) {
   std::string text;
   if (!n.why.empty()) text += "  " + n.why + ".\n";
   for (const ElementMessage &m : n.errors) {
-    text += "  " + m.element + " says: " + m.text + "\n";
+    if (!n.why.starts_with(m.element + " fails: ")) // which is what it says
+      text += "  " + m.element + " says: " + m.text + "\n";
     if (const size_t detail = m.debug.rfind("\n"); detail != std::string::npos && detail + 1 < m.debug.size())
       text += "    (" + m.debug.substr(detail + 1) + ")\n";
   }

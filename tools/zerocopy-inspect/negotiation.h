@@ -13,6 +13,7 @@
 #include <gst/gst.h>
 
 #include "caps_text.h"
+#include "element_errors.h"
 #include "fragment.h"
 #include "gst/zerocopy/core/result.h"
 
@@ -27,10 +28,6 @@ struct LinkReport {
   Caps agreed;  // those the sink side took
 };
 
-struct ElementMessage {
-  std::string element, text, debug; // as the element posted them
-};
-
 struct Negotiation {
   enum class Verdict {
     Possible,
@@ -41,7 +38,7 @@ struct Negotiation {
   std::vector<LinkReport> links;      // those on the way to the sink, the first source's first
   std::optional<size_t> failed;       // where it became impossible, as far as it shows
   std::string why;                    // a sentence; of Possible empty
-  std::vector<ElementMessage> errors; // in the order they came
+  std::vector<ElementMessage> errors; // causes first, else in the order they came
   size_t frames = 0;                  // that came to the sink
   bool placeholders = false;          // frames in memory of another kind than their caps say: not handed to the sink
   bool live = false;
@@ -52,8 +49,14 @@ struct Negotiation {
 // A new sink, floating; errors are the user's to see.
 using MakeSink = std::function<Result<GstElement *>()>;
 
-// Errors: a sink that does not open. Ends within about `timeout` plus what elements take to change their state.
+// Errors: a sink that does not open. The answer comes when `timeout` is over at the latest, and a second later where
+// elements hang: in their streaming, in a change of state, in an answer. Those stay behind in a thread of their own
+// that lets go of them when they end.
 Result<Negotiation> negotiate(Fragment fragment, const MakeSink &make_sink, std::chrono::milliseconds timeout);
+
+// Elements of an earlier negotiation still hang, for so long at least. Then nothing may be taken down at the process's
+// end: leave with _exit().
+bool elementsHang(std::chrono::milliseconds wait = std::chrono::milliseconds(0));
 
 // The first link whose sides have nothing in common though each has something; behind an element that only passes on
 // what both sides say, as it is not the cause, the link after it. Else the first with nothing in common.
