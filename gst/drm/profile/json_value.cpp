@@ -76,6 +76,8 @@ std::string Value::shown() const {
   if (node_ == nullptr) return "nothing";
   if (isObject()) return "an object";
   if (isArray()) return "a list";
+  if (typeOf(node_) == G_TYPE_DOUBLE && !std::isfinite(json_node_get_double(node_)))
+    return "a number that is too large"; // JSON has no text for it
   gchar *text = json_to_string(node_, FALSE);
   std::string result = text != nullptr ? text : "?";
   g_free(text);
@@ -208,9 +210,8 @@ bool Document::parse(std::string_view text, size_t max_bytes, size_t max_depth) 
     return false;
   };
   if (text.size() > max_bytes)
-    return refuse(std::to_string(text.size()) + " bytes are more than a description of a display has (" +
-                      std::to_string(max_bytes) + ")",
-                  "Give the file of one device");
+    return refuse("more than " + std::to_string(max_bytes) + " bytes, which no description of a display has",
+                  "Give the file of one device"); // how much more is not known: nobody reads on
   if (const auto at = foreignCharacter(text))
     return refuse("not JSON: a character at byte " + std::to_string(*at) + " that only strings may have", "");
   if (const auto why = wrongShape(text, max_depth)) return refuse(*why, "");

@@ -122,7 +122,11 @@ private:
     if (!value.isString()) return readTimings(value);
     const auto request = parseMode(value.text(64));
     if (!request) {
-      value.fail(request.error().what);
+      // the text is shown already, and not as the property that it is elsewhere
+      std::string why = request.error().what;
+      if (const std::string named = "mode=" + value.text(64) + " "; why.starts_with(named))
+        why = "it " + why.substr(named.size());
+      value.fail(why);
       return {};
     }
     if (request->refresh < 0 || request->refresh > 1000) {
