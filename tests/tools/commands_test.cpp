@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The commands that run no pipeline.
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 
@@ -88,15 +89,20 @@ TEST(Profiles, ThroughAPipe) {
   EXPECT_EQ(negotiated.exit, Exit::Shown) << negotiated.out << negotiated.err;
   const Outcome broken = throughPipe("{", {"caps"});
   EXPECT_EQ(broken.exit, Exit::BadInput);
+  EXPECT_TRUE(broken.err.starts_with("zerocopy-inspect: /dev/fd/")) << broken.err;
 
-  const int input = dup(0);
-  const std::string file = profile("linear");
-  const int given = open(file.c_str(), O_RDONLY);
-  dup2(given, 0);
-  const Outcome standard = runTool({"caps", "--profile", "-"});
-  dup2(input, 0);
-  close(given);
-  close(input);
+  const auto throughInput = [](const std::string &file) {
+    const int input = dup(0), given = open(file.c_str(), O_RDONLY);
+    dup2(given, 0);
+    const Outcome outcome = runTool({"caps", "--profile", "-"});
+    dup2(input, 0);
+    close(given);
+    close(input);
+    return outcome;
+  };
+  const Outcome refused = throughInput(testFile("bad-profiles/type.json"));
+  EXPECT_TRUE(refused.err.starts_with("zerocopy-inspect: - (standard input): planes[0].type")) << refused.err;
+  const Outcome standard = throughInput(profile("linear"));
   EXPECT_EQ(standard.exit, Exit::Shown) << standard.err;
   EXPECT_NE(standard.out.find("stdin (example, linear only)"), std::string::npos) << standard.out;
 }
@@ -213,7 +219,6 @@ TEST(Writing, ToStandardOutputCountsToo) {
   const auto told = [&](const Outcome &outcome, const std::string &to) {
     FILE *out = std::fopen(to.c_str(), "w"), *err = std::fopen(dir.file("err").c_str(), "w");
     const int status = tell(outcome, out, err);
-    std::fclose(out);
     std::fclose(err);
     return status;
   };
@@ -225,6 +230,57 @@ TEST(Writing, ToStandardOutputCountsToo) {
   EXPECT_EQ(readText(dir.file("out")), caps.out);
   EXPECT_EQ(readText(dir.file("err")), "");
   EXPECT_EQ(told(runTool({"caps", "--profile", "/nowhere"}), full), 2) << "nothing to write";
+}
+
+TEST(Writing, ToStandardOutputThatIsClosed) {
+  const TempDir dir;
+  const auto told = [&](const Outcome &outcome) {
+    FILE *out = std::fopen(dir.file("out").c_str(), "w"), *err = std::fopen(dir.file("err").c_str(), "w");
+    close(fileno(out));
+    const int status = tell(outcome, out, err);
+    std::fclose(err);
+    return status;
+  };
+  EXPECT_EQ(told({Exit::Shown, "text\n", ""}), 2);
+  EXPECT_EQ(readText(dir.file("err")), "zerocopy-inspect: write standard output: Bad file descriptor (9). Let it go to "
+                                       "a terminal, a file or a pipe\n");
+  EXPECT_EQ(told({Exit::BadInput, "", "one line\n"}), 2);
+  EXPECT_EQ(readText(dir.file("err")), "one line\n") << "nothing to write, nothing lost";
+}
+
+// What commands a terminal in a profile, in caps and in a fragment.
+TEST(Text, CommandsNoTerminal) {
+  EXPECT_EQ(printable("a\tb\n\x1b[2J\x7f\xc2\x9bm \xe2\x80\xa6 \xff"), "a\tb\n�[2J��m … �");
+  const TempDir dir;
+  const std::string bad = dir.file("bad.json");
+  std::ofstream(bad) << R"({"driver": "x\u001b[2J", "device": "\u009b1m", "notes": ["\u0007"], "\u001bkey": 1,
+    "planes": [{"type": "Primary", "label": "\u001b[31mX", "formats": ["XR24"]}]})";
+  const auto clean = [](const std::string &text) {
+    return std::none_of(text.begin(), text.end(),
+                        [](char c) { return (c >= 0 && c < ' ' && c != '\n') || c == '\x7f'; }) &&
+           text.find("\xc2\x9b") == std::string::npos;
+  };
+  const std::string fragment = "videotestsrc num-buffers=1 name=a\x1b[1m ! video/x-raw,format=BGRx,width=64,height=48";
+  for (const Words &args : {Words{"caps", "-p", bad}, Words{"explain", "video/x-raw,format=NV12", "-p", bad},
+                            Words{"explain", "video/x-raw,format=\x1b[1m", "-p", bad}, Words{"compare", bad, bad},
+                            Words{"record", "-p", bad, "-o", dir.file("copy.json")}, Words{"caps\x1b[1m"},
+                            Words{"caps", "-p", bad, "-c", "\x1b[1m"}, Words{"matrix", dir.path(), fragment},
+                            Words{"negotiate", fragment, "-p", bad}}) {
+    const Outcome o = runTool(args);
+    EXPECT_TRUE(clean(o.out + o.err)) << args[0] << "\n" << o.out << o.err;
+  }
+  const Json json(runTool({"caps", "--json", "-p", bad}).out);
+  EXPECT_EQ(json.at("$.driver"), "x\\u001b[2J") << "JSON has escapes";
+}
+
+TEST(Texts, OfAProfileThatSaysLittle) {
+  const TempDir dir;
+  const std::string bare = dir.file("bare.json");
+  std::ofstream(bare) << R"({"planes": [{"type": "Primary", "formats": ["XR24"]}]})";
+  const std::string caps = runTool({"caps", "-p", bare}).out;
+  EXPECT_TRUE(caps.starts_with("bare.json, output Virtual-1")) << caps;
+  EXPECT_EQ(runTool({"record", "-p", bare, "-o", dir.file("o")}).out,
+            dir.file("o") + ": 1 plane. Use it with --profile " + dir.file("o") + "\n");
 }
 
 TEST(BadInput, Golden) {

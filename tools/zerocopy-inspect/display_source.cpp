@@ -95,9 +95,9 @@ Result<DisplaySource> openDisplaySource(const DisplayRequest &request) {
   source.profile = profile.take();
   source.described = !request.profile.empty();
   const KmsSnapshot &snapshot = source.profile.snapshot;
-  source.name = source.described ? baseName(request.profile) + " (" + snapshot.driver +
-                                       (source.profile.device.empty() ? "" : ", " + source.profile.device) + ")"
-                                 : snapshot.path + " (" + snapshot.driver + ")";
+  std::string of = snapshot.driver;
+  if (source.described && !source.profile.device.empty()) of += (of.empty() ? "" : ", ") + source.profile.device;
+  source.name = (source.described ? baseName(request.profile) : snapshot.path) + (of.empty() ? "" : " (" + of + ")");
   auto output = chooseOutput(snapshot, request.connector);
   if (!output) {
     Error error = output.error();

@@ -24,9 +24,12 @@ Result<Answer> recordProfile(const CommandLine &line) {
   const std::string text = writeProfile(*profile);
   if (line.output.empty()) return Answer{Exit::Shown, text.ends_with("\n") ? text : text + "\n"};
   if (auto written = writeFile(line.output, text); !written) return written.error();
-  if (!line.json)
-    return Answer{Exit::Shown, line.output + ": " + snapshot.driver + ", " + std::to_string(snapshot.planes.size()) +
-                                   " planes. Use it with --profile " + line.output + "\n"};
+  if (!line.json) {
+    const size_t planes = snapshot.planes.size();
+    return Answer{Exit::Shown, line.output + ": " + (snapshot.driver.empty() ? "" : snapshot.driver + ", ") +
+                                   std::to_string(planes) + (planes == 1 ? " plane" : " planes") +
+                                   ". Use it with --profile " + line.output + "\n"};
+  }
   JsonWriter json;
   json.beginObject();
   json.member("written", line.output);

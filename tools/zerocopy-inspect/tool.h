@@ -34,7 +34,10 @@ struct Outcome {
 // `args` without the program's name. GStreamer is initialised.
 Outcome runTool(const std::vector<std::string> &args);
 
-// Writes it, and returns the exit status: what does not get out is bad input, with one line on `err`.
+// Control characters and what is no UTF-8 as U+FFFD, except ends of lines and tabs: nothing in it commands a terminal.
+std::string printable(const std::string &text);
+
+// Writes it, closes `out`, and returns the exit status: what does not get out is bad input, with one line on `err`.
 int tell(const Outcome &outcome, FILE *out, FILE *err);
 
 // Of a whole file, or the error with its name. What is there and no file (a device, a pipe) is written to.
