@@ -98,6 +98,9 @@ Result<std::vector<CapsNeed>> needsOfCaps(const GstCaps *caps, bool skip_foreign
     if (!gst_structure_has_name(s, "video/x-raw"))
       return Error{std::string("caps: ") + gst_structure_get_name(s) + " is no raw video", 0,
                    "A display shows video/x-raw: decode before"};
+    if (hasSeparateFields(s))
+      return wrong(s, "interlace-mode", "a display shows frames, and no fields that are kept apart",
+                   "Weave or deinterlace them before");
     const GstCapsFeatures *features = gst_caps_get_features(caps, i);
     const bool dmabuf = gst_caps_features_contains(features, GST_CAPS_FEATURE_MEMORY_DMABUF);
     const bool system = gst_caps_features_contains(features, GST_CAPS_FEATURE_MEMORY_SYSTEM_MEMORY);

@@ -187,20 +187,61 @@ bool SinkCaps::withColumns(const GstCaps *theirs, GstCaps **wider) const {
   return true;
 }
 
+bool hasSeparateFields(const GstStructure *structure) {
+  bool separate = false;
+  forStrings(gst_structure_get_value(structure, "interlace-mode"), [&](const char *mode) {
+    separate = separate || g_str_equal(mode, "fields") || g_str_equal(mode, "alternate");
+  });
+  return separate;
+}
+
+namespace {
+
+// Without the modes that keep fields apart; where there is no other, without the structure. Takes the caps.
+GstCaps *withFrames(GstCaps *caps) {
+  const auto separate = [](const GstCaps *c) {
+    for (guint i = 0; i < gst_caps_get_size(c); ++i)
+      if (hasSeparateFields(gst_caps_get_structure(c, i))) return true;
+    return false;
+  };
+  if (!separate(caps)) return caps;
+  caps = gst_caps_make_writable(caps);
+  gst_caps_filter_and_map_in_place(
+      caps,
+      [](GstCapsFeatures *, GstStructure *s, gpointer) -> gboolean {
+        if (!hasSeparateFields(s)) return TRUE;
+        GValue frames = G_VALUE_INIT;
+        g_value_init(&frames, GST_TYPE_LIST);
+        forStrings(gst_structure_get_value(s, "interlace-mode"), [&](const char *mode) {
+          if (!g_str_equal(mode, "fields") && !g_str_equal(mode, "alternate")) appendString(&frames, mode);
+        });
+        const bool any = gst_value_list_get_size(&frames) > 0;
+        if (any) gst_structure_set_value(s, "interlace-mode", &frames);
+        g_value_unset(&frames);
+        return any;
+      },
+      nullptr);
+  return caps;
+}
+
+} // namespace
+
 GstCaps *SinkCaps::caps(GstCaps *filter) const {
   const std::lock_guard lock(mutex_);
   if (caps_ == nullptr) return nullptr;
   if (filter == nullptr) return gst_caps_ref(caps_);
   GstCaps *wider = nullptr;
-  if (!withColumns(filter, &wider)) return gst_caps_intersect_full(filter, caps_, GST_CAPS_INTERSECT_FIRST);
+  if (!withColumns(filter, &wider)) return withFrames(gst_caps_intersect_full(filter, caps_, GST_CAPS_INTERSECT_FIRST));
   GstCaps *both = gst_caps_intersect_full(filter, wider, GST_CAPS_INTERSECT_FIRST);
   gst_caps_unref(wider);
-  return both;
+  return withFrames(both);
 }
 
 bool SinkCaps::accepts(const GstCaps *caps) const {
   const std::lock_guard lock(mutex_);
   if (caps_ == nullptr) return false;
+  for (guint i = 0; i < gst_caps_get_size(caps); ++i)
+    if (hasSeparateFields(gst_caps_get_structure(caps, i))) return false;
   if (gst_caps_is_subset(caps, caps_)) return true;
   GstCaps *wider = nullptr;
   if (!withColumns(caps, &wider)) return false;

@@ -40,10 +40,10 @@ public:
 
   // Transfer full; null before update(). With a filter the common part, in the filter's order of preference:
   // drm-formats of the filter that have a Broadcom column height pass where the layout is offered, which is so for any
-  // height.
+  // height. Nothing of the filter that hasSeparateFields().
   GstCaps *caps(GstCaps *filter = nullptr) const;
-  // Fixed or not: whether all of it could be shown, going by formats and sizes. A Broadcom column height does not
-  // count.
+  // Fixed or not: whether all of it could be shown, going by formats, sizes and fields. A Broadcom column height does
+  // not count.
   bool accepts(const GstCaps *caps) const;
 
 private:
@@ -54,10 +54,14 @@ private:
   std::vector<DrmFormat> columns_; // offered layouts whose column height is free
 };
 
+// The interlace-mode puts fields apart, each in a picture of its own (fields, alternate), or may: shown as they come
+// they would be no frame. What has both fields woven (interleaved, mixed) is a frame.
+bool hasSeparateFields(const GstStructure *structure);
+
 // A frame described by caps, lists multiplied out in their order: formats, then widths, then heights. Where a side is a
 // range or absent width and height are 0, and FrameNeed::widths and heights say which will do. Errors name the field
-// and its value; caps without video/x-raw, sides that no frame has, more than kMaxCapsNeeds frames. Broadcom column
-// heights are kept, implicit layouts are DRM_FORMAT_MOD_INVALID.
+// and its value; caps without video/x-raw, separate fields, sides that no frame has, more than kMaxCapsNeeds frames.
+// Broadcom column heights are kept, implicit layouts are DRM_FORMAT_MOD_INVALID.
 constexpr size_t kMaxCapsNeeds = 4096;
 struct CapsNeed {
   FrameNeed need;

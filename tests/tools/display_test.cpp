@@ -73,6 +73,13 @@ INSTANTIATE_TEST_SUITE_P(
                          "linear",
                          Exit::Impossible,
                          {"framebuffers have 10x10 at least", "NV12 10x10 would be shown in that size"}},
+                    Case{"FieldsApart",
+                         "fakesrc ! video/x-raw(memory:DMABuf),format=DMA_DRM,drm-format=NV12,width=640,height=480,"
+                         "framerate=30/1,interlace-mode=fields",
+                         "linear",
+                         Exit::Impossible,
+                         {"impossible: caps: interlace-mode=fields: a display shows frames",
+                          "drmmodifiersink.sink   <- here it becomes impossible"}},
                     Case{"NoSuchFormat",
                          "videotestsrc ! video/x-raw,format=NV12",
                          "implicit",

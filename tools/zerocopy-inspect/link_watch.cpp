@@ -53,6 +53,16 @@ void linksTo(GstPad *sink, std::set<GstPad *> *seen, std::vector<Link> *links) {
   links->push_back({std::move(source), Object<GstPad>(GST_PAD(gst_object_ref(sink)))});
 }
 
+// What both sides say; an element may take less or more than its answer to all has words for, and says so when asked
+// about these caps.
+Caps commonOf(GstPad *sink, const LinkReport &report) {
+  Caps both(gst_caps_intersect(report.upstream.get(), report.downstream.get()));
+  if (report.upstream.empty() || gst_caps_is_any(report.upstream.get())) return both;
+  const Caps answer(gst_pad_query_caps(sink, report.upstream.get()));
+  Caps asked(gst_caps_intersect(report.upstream.get(), answer.get()));
+  return both.empty() || asked.empty() ? std::move(asked) : std::move(both);
+}
+
 } // namespace
 
 struct LinkWatch::Watched {
@@ -96,7 +106,7 @@ void LinkWatch::look() {
     report.sink = padName(watched->link.sink.get());
     report.upstream = Caps(gst_pad_query_caps(watched->link.source.get(), nullptr));
     report.downstream = Caps(gst_pad_query_caps(watched->link.sink.get(), nullptr));
-    report.common = Caps(gst_caps_intersect(report.upstream.get(), report.downstream.get()));
+    report.common = commonOf(watched->link.sink.get(), report);
     // a link may have come late, its caps before we look
     watched->offered = Caps(gst_pad_get_current_caps(watched->link.source.get()));
     watched->probe = gst_pad_add_probe(watched->link.sink.get(), GST_PAD_PROBE_TYPE_EVENT_DOWNSTREAM,

@@ -33,6 +33,7 @@ std::string summaryOf(const DisplaySource &source, const NegotiationReport &r) {
     if (n.failed && toDisplay(n, *n.failed) && !r.frames.empty() && !r.frames.front().explanation.refusal.empty() &&
         r.frames.size() == 1 && !r.frames.front().explanation.shown)
       return r.frames.front().explanation.refusal;
+    if (n.failed && toDisplay(n, *n.failed) && r.frames.empty() && !r.not_explained.empty()) return r.not_explained;
     return !n.why.empty() ? n.why : "no reason is known";
   }
   if (r.frames.empty()) return "caps were agreed on";

@@ -199,6 +199,21 @@ TEST(SinkCaps, ByReferenceAndFiltered) {
   EXPECT_FALSE(sink.ready());
 }
 
+TEST(SinkCaps, FramesAndNoSeparateFields) {
+  SinkCaps sink;
+  sink.update(offers(device({{DRM_FORMAT_NV12, 0}}), 0, {}), {});
+  const auto with = [](const std::string &mode) {
+    return caps("video/x-raw, format=NV12, width=64, height=48, framerate=25/1, interlace-mode=" + mode);
+  };
+  for (const char *mode : {"progressive", "interleaved", "mixed"}) EXPECT_TRUE(sink.accepts(with(mode).get())) << mode;
+  for (const char *mode : {"fields", "alternate", "{progressive, fields}"})
+    EXPECT_FALSE(sink.accepts(with(mode).get())) << mode;
+  const Caps none(sink.caps(with("fields").get()));
+  EXPECT_TRUE(gst_caps_is_empty(none.get()));
+  const Caps some(sink.caps(with("{fields, interleaved}").get()));
+  EXPECT_TRUE(gst_caps_is_equal(some.get(), with("interleaved").get()));
+}
+
 std::string nv12(uint64_t modifier) {
   return "video/x-raw(memory:DMABuf), format=DMA_DRM, drm-format=" + toString({DRM_FORMAT_NV12, modifier}) +
          ", width=1920, height=1080, framerate=30/1";
@@ -275,6 +290,8 @@ TEST(NeedsOfCaps, SaysWhatIsWrong) {
            {"video/x-h264", "video/x-h264 is no raw video"},
            {"video/x-raw(memory:GLMemory), format=RGBA", "memory:GLMemory"},
            {"video/x-raw, width=8", "video/x-raw without a format"},
+           {"video/x-raw, format=NV12, interlace-mode=fields", "interlace-mode=fields: a display shows frames"},
+           {"video/x-raw(format:Interlaced), format=NV12, interlace-mode=alternate", "interlace-mode=alternate: a dis"},
            {"video/x-raw(memory:DMABuf), format=DMA_DRM", "the field drm-format is missing"},
            {"video/x-raw, format=XR24", "format=XR24: this is a fourcc"},
            {"video/x-raw, format=AYUV", "format=AYUV: \"AYUV\" is no format"},
