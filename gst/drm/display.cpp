@@ -395,7 +395,7 @@ void Display::waitForFences(DisplayFrame &frame, DisplayFrameRequest &request) c
 Result<Committer::Submitted> Display::show(std::shared_ptr<Framebuffer> fb, DisplayFrameRequest request) {
   if (!screen_remembered_)
     if (auto remembered = rememberScreen(); !remembered) return remembered.error();
-  pair_refused_ = false;
+  forgetRefusals();
   if (output_changed_.exchange(false)) refreshOutput();
   refreshLook(request);
   if (!plan_ || plan_->modeset_due) device_->claims().mark(snapshot_, this);

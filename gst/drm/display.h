@@ -137,6 +137,11 @@ public:
   // Whether the last error was that the output does not take this format and layout in this size, which offers() does
   // not have any more: upstream may have others.
   bool pairRefused() const { return pair_refused_; }
+  // Whether the last error was about the part of the frame that was asked for, and the whole frame would be shown: no
+  // other caps would change that, other frames may do.
+  bool cropRefused() const { return crop_refused_; }
+  // Before a frame: what was refused of the last one says nothing of it.
+  void forgetRefusals() { pair_refused_ = crop_refused_ = false; }
 
   // Whether overlays are wanted and, as far as is known, will be shown. Any thread.
   bool overlayPossible() const { return overlay_possible_; }
@@ -204,11 +209,14 @@ private:
     std::vector<Refusal> refusals; // of the first placement
     std::string outside;           // mode in which nothing of the frame is on the display, if there is one
     bool inside = false;           // in another one it is
+    bool only_ask = false;         // what is taken is not kept
     void refused(const std::string &what, int code);
   };
   Result<bool> tryAll(const std::shared_ptr<Framebuffer> &fb, Attempts &attempts);
   bool wantsHdr() const;
   void chooseOutputSettings(Plan &plan) const;
+  bool wholeFrameIsPossible(const std::shared_ptr<Framebuffer> &fb);
+  Error refuseCrop(const Attempts &attempts);
   Error refusePair(const Attempts &attempts);
   std::string whyRefused(const Attempts &attempts) const;
   void refreshLook(const DisplayFrameRequest &request);
@@ -250,7 +258,7 @@ private:
   std::atomic<bool> unplugged_ = false;
   std::atomic<bool> output_changed_ = false; // what is plugged in may be another display
   std::atomic<uint64_t> unseen_ = 0;
-  bool pair_refused_ = false;
+  bool pair_refused_ = false, crop_refused_ = false;
   bool use_hdr_ = false; // of the plan
   std::unique_ptr<OverlayPictures> overlay_;
   bool saw_master_ = false; // a plan was accepted before

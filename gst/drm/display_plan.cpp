@@ -148,6 +148,7 @@ Result<bool> Display::tryPlan(Plan &plan, const std::shared_ptr<Framebuffer> &fb
   if (rc == EACCES)
     return Error{"use " + device_->path(), rc, "This descriptor is not master: another process took the display"};
   if (rc != 0) return false;
+  if (attempts.only_ask) return true;
   if (!claimPlanes(plan)) {
     attempts.refused("plane " + std::to_string(snapshot_.planes[plan.plane].id), EBUSY);
     return false;
@@ -225,6 +226,7 @@ Result<bool> Display::choose(const std::shared_ptr<Framebuffer> &fb) {
     if (taken && *taken) warnOfLook(why);
   }
   if (!taken) return taken.error();
+  if (!*taken && wholeFrameIsPossible(fb)) return refuseCrop(attempts);
   if (!*taken) return refusePair(attempts);
   describe();
   return true;
@@ -267,7 +269,7 @@ Result<Committer::Submitted> Display::hide(bool wait) {
   return Committer::Submitted::Accepted;
 }
 
-// True: plan_ is what the kernel takes.
+// True: plan_ is what the kernel takes, or else would be.
 Result<bool> Display::tryAll(const std::shared_ptr<Framebuffer> &fb, Attempts &attempts) {
   const std::lock_guard lock(share_->mutex);
   device_->claims().mark(snapshot_, this);
@@ -323,6 +325,7 @@ Result<bool> Display::tryAll(const std::shared_ptr<Framebuffer> &fb, Attempts &a
         auto taken = tryPlan(plan, fb, black, attempts);
         if (!taken) return taken.error();
         if (!*taken) continue;
+        if (attempts.only_ask) return true;
         plan_ = plan;
         accepted_ = look_;
         overlay_.reset();
@@ -332,6 +335,27 @@ Result<bool> Display::tryAll(const std::shared_ptr<Framebuffer> &fb, Attempts &a
     }
   }
   return false;
+}
+
+// Where a part of it is not.
+bool Display::wholeFrameIsPossible(const std::shared_ptr<Framebuffer> &fb) {
+  if (!need_.crop) return false;
+  const std::optional<Rect> crop = std::exchange(need_.crop, std::nullopt);
+  Attempts attempts;
+  attempts.only_ask = true;
+  const auto taken = tryAll(fb, attempts);
+  need_.crop = crop;
+  return taken && *taken;
+}
+
+// The frames that follow are chosen for anew.
+Error Display::refuseCrop(const Attempts &attempts) {
+  crop_refused_ = true;
+  const std::string why = whyRefused(attempts);
+  wear(asked_);
+  return Error{"the part of the frame that its GstVideoCropMeta asks for, " + rectName(*need_.crop) + " of " +
+                   std::to_string(need_.width) + "x" + std::to_string(need_.height) + ", cannot be shown: " + why,
+               0, "Change the crop upstream, or let it cut and scale the frames itself"};
 }
 
 // Nothing of what was tried works: the pair is not offered any more in this size.

@@ -93,7 +93,7 @@ struct SinkState {
   Display::Counters last_counters; // of the display closed last
   std::string last_configuration;
   std::unique_ptr<FlipReport> flips; // of the display that is open, or was
-  bool error_posted = false, fence_warned = false, refusal_told = false;
+  bool error_posted = false, fence_warned = false, crop_warned = false, refusal_told = false;
 
   SinkNegotiation negotiation;
   std::shared_ptr<BlockStore> keepers = std::make_shared<BlockStore>();
@@ -101,7 +101,7 @@ struct SinkState {
   FrameCaps caps;
   FrameNeed need;
   bool have_caps = false;
-  int picture_width = 0, picture_height = 0; // of the newest buffer, of which the caps' frame may be a part
+  FrameShape refused; // of the last frame that was refused
   SinkAllocation allocation;
   FrameCopier copier;
   GstBuffer *prerolled = nullptr;
@@ -237,7 +237,7 @@ static gboolean open_display(GstDrmModifierSink *self) {
   GST_OBJECT_UNLOCK(self);
   {
     const std::lock_guard lock(state->mutex);
-    state->error_posted = state->fence_warned = state->refusal_told = false;
+    state->error_posted = state->fence_warned = state->crop_warned = state->refusal_told = false;
     state->stats = {};
     state->last_counters = {};
     state->last_configuration.clear();
@@ -451,7 +451,7 @@ static Result<Producer> wait_for_producer(GstDrmModifierSink *self, GstBuffer *b
   return Producer::GivenUp;
 }
 
-static Result<Committer::Submitted> show_buffer(GstDrmModifierSink *self, GstBuffer *buffer) {
+static Result<Committer::Submitted> show_buffer(GstDrmModifierSink *self, GstBuffer *buffer, const Picture &picture) {
   SinkState *state = self->state;
   DisplayFrameRequest request;
   GST_OBJECT_LOCK(self);
@@ -465,9 +465,6 @@ static Result<Committer::Submitted> show_buffer(GstDrmModifierSink *self, GstBuf
     sceneFromBuffer(buffer, state->caps.width(), state->caps.height(), state->scene);
     request.overlay = &state->scene;
   }
-  const Picture picture = pictureOf(buffer, state->caps);
-  state->picture_width = picture.caps.width();
-  state->picture_height = picture.caps.height();
   request.crop = picture.crop;
   request.overlay_x = picture.x;
   request.overlay_y = picture.y;
@@ -514,6 +511,15 @@ static Result<Committer::Submitted> show_buffer(GstDrmModifierSink *self, GstBuf
   return state->display->show(std::move(*imported), std::move(request));
 }
 
+// One warning a run: a crop is seldom that of a single frame.
+static void warn_of_crop(GstDrmModifierSink *self, const Error &error) {
+  {
+    const std::lock_guard lock(self->state->mutex);
+    if (std::exchange(self->state->crop_warned, true)) return;
+  }
+  GST_ELEMENT_WARNING(self, STREAM, FORMAT, ("frames are dropped: %s", error.message().c_str()), (nullptr));
+}
+
 // GST_FLOW_FLUSHING: interrupted, the frame was not taken.
 static GstFlowReturn show(GstDrmModifierSink *self, GstBuffer *buffer) {
   SinkState *state = self->state;
@@ -522,14 +528,25 @@ static GstFlowReturn show(GstDrmModifierSink *self, GstBuffer *buffer) {
     ++state->stats.dropped;
     return GST_FLOW_OK;
   };
-  if (state->negotiation.isWaiting()) return give_up();
-  auto shown = show_buffer(self, buffer);
+  // what was refused goes unlooked at until caps come; a frame that differs may be one that can be shown
+  const Picture picture = pictureOf(buffer, state->caps);
+  const FrameShape shape = shapeOf(buffer, picture);
+  const bool waiting = state->negotiation.isWaiting();
+  if (waiting && shape == state->refused) return give_up();
+  state->display->forgetRefusals();
+  auto shown = show_buffer(self, buffer, picture);
   if (!shown) {
+    state->refused = shape;
+    if (waiting) return give_up();
+    if (state->display->cropRefused() && state->negotiation.giveUpFrame(shown.error())) {
+      warn_of_crop(self, shown.error());
+      return give_up();
+    }
     if (state->display->pairRefused() && !state->negotiation.waitedTooLong()) {
       GST_INFO_OBJECT(self, "%s", shown.error().message().c_str());
       GstCaps *now = gst_pad_get_current_caps(GST_BASE_SINK_PAD(self));
-      const auto offers = state->display->offers(static_cast<uint32_t>(state->picture_width),
-                                                 static_cast<uint32_t>(state->picture_height));
+      const auto offers =
+          state->display->offers(static_cast<uint32_t>(shape.width), static_cast<uint32_t>(shape.height));
       const bool asked = state->negotiation.renegotiate(GST_BASE_SINK_PAD(self), now, offers, shown.error());
       gst_clear_caps(&now);
       if (asked) {

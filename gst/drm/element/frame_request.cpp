@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include <gst/allocators/allocators.h>
 #include <gst/video/video.h>
 
 #include "gst/zerocopy/core/format_traits.h"
@@ -71,6 +72,22 @@ Picture pictureOf(GstBuffer *buffer, const FrameCaps &caps) {
     picture.y = crop.y;
   }
   return picture;
+}
+
+FrameShape shapeOf(GstBuffer *buffer, const Picture &picture) {
+  FrameShape shape;
+  shape.width = picture.caps.width();
+  shape.height = picture.caps.height();
+  shape.crop = picture.crop;
+  shape.dmabuf = gst_buffer_n_memory(buffer) > 0 && gst_is_dmabuf_memory(gst_buffer_peek_memory(buffer, 0));
+  if (const GstVideoMeta *meta = gst_buffer_get_video_meta(buffer)) {
+    shape.n_planes = meta->n_planes;
+    for (unsigned p = 0; p < std::min<unsigned>(meta->n_planes, GST_VIDEO_MAX_PLANES); ++p) {
+      shape.offsets[p] = meta->offset[p];
+      shape.strides[p] = meta->stride[p];
+    }
+  }
+  return shape;
 }
 
 Result<FramebufferImporter::Source> importSource(GstBuffer *buffer, const FrameLayout &layout, uint64_t modifier) {

@@ -2,10 +2,12 @@
 // What a buffer and its caps say, as the display wants to be told it.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <optional>
 
 #include <gst/gst.h>
+#include <gst/video/video.h>
 
 #include "gst/drm/display.h"
 #include "gst/drm/recycling.h"
@@ -25,6 +27,18 @@ struct Picture {
   int x = 0, y = 0;         // where in it is the beginning of what the caps call the frame, as metadata counts
 };
 Picture pictureOf(GstBuffer *buffer, const FrameCaps &caps);
+
+// What frames of the same caps may differ in, as far as a display may take one and refuse another.
+struct FrameShape {
+  int width = 0, height = 0; // of the whole picture
+  std::optional<Rect> crop;
+  bool dmabuf = false;
+  unsigned n_planes = 0; // of the GstVideoMeta; 0: none
+  std::array<gsize, GST_VIDEO_MAX_PLANES> offsets{};
+  std::array<gint, GST_VIDEO_MAX_PLANES> strides{};
+  bool operator==(const FrameShape &) const = default;
+};
+FrameShape shapeOf(GstBuffer *buffer, const Picture &picture);
 
 // The frame's dma-bufs and where its planes lie in them. Errors: what no framebuffer can be.
 Result<FramebufferImporter::Source> importSource(GstBuffer *buffer, const FrameLayout &layout, uint64_t modifier);

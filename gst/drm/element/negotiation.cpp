@@ -72,6 +72,25 @@ void SinkNegotiation::eventIsComing(const GstCaps *caps) {
   coming_ = const_cast<GstCaps *>(caps);
 }
 
+namespace {
+
+// Whether caps of one structure leave no choice but the frames of `now`: what else is open in them, a frame rate or a
+// list of chroma sites, makes no difference to a display.
+bool isSameFrame(const GstCaps *one, const GstCaps *now) {
+  if (gst_caps_is_empty(one) ||
+      !gst_caps_features_is_equal(gst_caps_get_features(one, 0), gst_caps_get_features(now, 0)))
+    return false;
+  const GstStructure *a = gst_caps_get_structure(one, 0), *b = gst_caps_get_structure(now, 0);
+  for (const char *field : {"format", "drm-format", "width", "height"}) {
+    const GValue *x = gst_structure_get_value(a, field), *y = gst_structure_get_value(b, field);
+    if ((x == nullptr) != (y == nullptr)) return false;
+    if (x != nullptr && (!gst_value_is_fixed(x) || gst_value_compare(x, y) != GST_VALUE_EQUAL)) return false;
+  }
+  return true;
+}
+
+} // namespace
+
 bool SinkNegotiation::renegotiate(GstPad *pad, const GstCaps *now, const OfferedFormats &offers, const Error &why) {
   if (waiting_ != 0) return false;
   offer(offers, overlays_);
@@ -85,7 +104,7 @@ bool SinkNegotiation::renegotiate(GstPad *pad, const GstCaps *now, const Offered
     GstCaps *nth = gst_caps_copy_nth(possible, i), *one = withoutCompositions(nth);
     gst_caps_unref(nth);
     other = caps_.accepts(one) || (!gst_caps_is_fixed(one) && !gst_caps_is_empty(one));
-    other = other && !(plain != nullptr && gst_caps_is_fixed(one) && gst_caps_is_equal(one, plain));
+    other = other && !(plain != nullptr && isSameFrame(one, plain));
     gst_caps_unref(one);
   }
   gst_clear_caps(&plain);
@@ -100,12 +119,19 @@ bool SinkNegotiation::renegotiate(GstPad *pad, const GstCaps *now, const Offered
 std::optional<Error> SinkNegotiation::endedUnshown() const {
   if (!given_up_) return std::nullopt;
   return Error{"the stream ended before one of its frames could be shown: " + given_up_->message(), 0,
-               "Upstream was asked for something else, and sent nothing of it"};
+               waiting_ != 0 ? "Upstream was asked for something else, and sent nothing of it" : ""};
 }
 
 bool SinkNegotiation::isWaiting() {
   if (waiting_ == 0 || waitedTooLong()) return false;
   ++waiting_;
+  return true;
+}
+
+bool SinkNegotiation::giveUpFrame(const Error &why) {
+  if (refused_frames_ > kMaxRenegotiationFrames) return false;
+  ++refused_frames_;
+  given_up_ = why;
   return true;
 }
 

@@ -23,7 +23,8 @@ GstCaps *templateCaps();
 // What caps ask of the display. Plain memory:DMABuf leaves the layout to the driver.
 FrameNeed needOfCaps(const FrameCaps &caps);
 
-// Frames that are given up while upstream is expected to change its caps; more would be a stream that shows nothing.
+// Frames that are given up after the first one, while upstream is expected to change its caps or its crop; more would
+// be a stream that shows nothing.
 constexpr unsigned kMaxRenegotiationFrames = 120;
 
 class SinkNegotiation {
@@ -32,7 +33,7 @@ public:
   void offer(const OfferedFormats &offers, bool overlays);
   void close() {
     caps_.clear();
-    waiting_ = 0;
+    waiting_ = refused_frames_ = 0;
     given_up_.reset();
   }
 
@@ -50,14 +51,22 @@ public:
   // The pair of `now` cannot be shown, for `why`. True: upstream could send something else and was asked to
   // (RECONFIGURE on `pad`); its frames are to be given up until caps come. False: it cannot, or was asked long ago.
   bool renegotiate(GstPad *pad, const GstCaps *now, const OfferedFormats &offers, const Error &why);
-  // Whether to give up a frame because caps are to come; false after too many.
+  // Whether caps are to come, so that a frame that is not shown may be given up; false after too many. Once a frame.
   bool isWaiting();
   bool waitedTooLong() const { return waiting_ > kMaxRenegotiationFrames; }
-  void capsCame() { waiting_ = 0; }
+  void capsCame() { waiting_ = refused_frames_ = 0; }
+
+  // A frame that cannot be shown, for `why`, which no other caps would change. Whether to give it up: false after too
+  // many without one that could.
+  bool giveUpFrame(const Error &why);
 
   // What a stream that is over has to say of frames that were given up for others, none of which came: nothing where a
   // frame was taken after them.
-  void taken() { given_up_.reset(); }
+  void taken() {
+    given_up_.reset();
+    refused_frames_ = 0;
+    if (waiting_ != 0) waiting_ = 1; // upstream has been asked all the same
+  }
   std::optional<Error> endedUnshown() const;
 
 private:
@@ -66,7 +75,8 @@ private:
   std::vector<DrmFormat> offered_;
   GstCaps *coming_ = nullptr; // borrowed: compared only
   bool overlays_ = false;
-  unsigned waiting_ = 0; // frames given up since RECONFIGURE, plus one
+  unsigned waiting_ = 0;        // frames given up since RECONFIGURE, plus one
+  unsigned refused_frames_ = 0; // given up in a row for what they are themselves
   std::optional<Error> given_up_;
 };
 

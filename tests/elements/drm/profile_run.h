@@ -165,9 +165,9 @@ public:
     gst_segment_init(&segment, GST_FORMAT_TIME);
     gst_pad_push_event(pad_, gst_event_new_segment(&segment));
     for (unsigned i = 0; i < frames && fine; ++i) {
-      if (reconfigure_.exchange(false)) fine = negotiate();
+      if (reconfigure_.exchange(false) && !ignores_) fine = negotiate();
       if (!fine) break;
-      GstBuffer *next = pool_ != nullptr ? pooled() : frame(planes);
+      GstBuffer *next = pool_ != nullptr ? pooled() : frame(planes_of ? planes_of(i) : planes);
       fine = next != nullptr && gst_pad_push(pad_, next) == GST_FLOW_OK;
     }
     if (fine) gst_pad_push_event(pad_, gst_event_new_eos());
@@ -178,6 +178,10 @@ public:
   void takePools() { takes_pools_ = true; }
   // Frames are the middle of larger pictures, as decoders give them.
   void crop() { cropped_ = true; }
+  // Goes on with what it has when it is asked for something else.
+  void ignoreRequests() { ignores_ = true; }
+  // Memory planes of the nth frame, instead of those that push() says.
+  std::function<unsigned(unsigned n)> planes_of;
   // With each answer.
   std::function<void(GstQuery *query, bool pool)> on_allocation;
   Outcome outcome() { return finish(pipeline_, sink_); }
@@ -276,7 +280,7 @@ private:
   GstPad *pad_;
   GstAllocator *allocator_;
   GstBufferPool *pool_ = nullptr;
-  bool takes_pools_ = false, cropped_ = false;
+  bool takes_pools_ = false, cropped_ = false, ignores_ = false;
   std::atomic<bool> reconfigure_ = false;
 };
 
