@@ -185,4 +185,18 @@ TEST(Colors, TextIsReadable) {
   EXPECT_EQ(readableOn(0xff000080), 0xffffffffu);
 }
 
+// A mask without memory has no pixels that GStreamer could compare. Its complaint would end the program.
+TEST(Masks, WithoutMemoryAreCompared) {
+  const auto empty = [](guint width) {
+    OverlayScene scene;
+    OverlayMask mask;
+    mask.pixels = BufferRef::adopt(gst_buffer_new());
+    gst_buffer_add_video_meta(mask.pixels.get(), GST_VIDEO_FRAME_FLAG_NONE, GST_VIDEO_FORMAT_GRAY8, width, 8);
+    scene.masks = {mask};
+    return scene;
+  };
+  EXPECT_TRUE(empty(8) == empty(8));
+  EXPECT_FALSE(empty(8) == empty(4));
+}
+
 } // namespace
