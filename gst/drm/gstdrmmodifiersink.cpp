@@ -94,6 +94,7 @@ struct SinkState {
   std::string last_configuration;
   std::unique_ptr<FlipReport> flips; // of the display that is open, or was
   bool error_posted = false, fence_warned = false, crop_warned = false, refusal_told = false;
+  std::optional<Error> refusal; // why upstream's last proposal was refused; nothing: it was not, or caps came
 
   SinkNegotiation negotiation;
   std::shared_ptr<BlockStore> keepers = std::make_shared<BlockStore>();
@@ -189,6 +190,18 @@ static void tell_of_fence(GstDrmModifierSink *self, uint64_t pts, const FenceVer
   GST_ELEMENT_WARNING(self, RESOURCE, READ, ("%s", text.c_str()), (nullptr));
 }
 
+// Upstream that was refused, tried nothing else and is over: its own error says nothing of the reason. True: it was so.
+static bool tell_of_end_without_caps(GstDrmModifierSink *self) {
+  std::optional<Error> refusal;
+  {
+    const std::lock_guard lock(self->state->mutex);
+    refusal = std::exchange(self->state->refusal, std::nullopt);
+  }
+  if (!refusal) return false;
+  if (is_first_error(self)) GST_ELEMENT_ERROR(self, STREAM, FORMAT, ("%s", refusal->message().c_str()), (nullptr));
+  return true;
+}
+
 // How frames are to be shown, as the properties say, to the display that is open.
 static void apply_look(GstDrmModifierSink *self) {
   SinkState *state = self->state;
@@ -238,6 +251,7 @@ static gboolean open_display(GstDrmModifierSink *self) {
   {
     const std::lock_guard lock(state->mutex);
     state->error_posted = state->fence_warned = state->crop_warned = state->refusal_told = false;
+    state->refusal.reset();
     state->stats = {};
     state->last_counters = {};
     state->last_configuration.clear();
@@ -324,16 +338,18 @@ static void close_display(GstDrmModifierSink *self) {
 static GstStateChangeReturn gst_drm_modifier_sink_change_state(GstElement *element, GstStateChange transition) {
   GstDrmModifierSink *self = SELF(element);
   if (transition == GST_STATE_CHANGE_READY_TO_PAUSED && !open_display(self)) return GST_STATE_CHANGE_FAILURE;
+  // without a first frame the element never came to PAUSED
+  const bool ends = transition == GST_STATE_CHANGE_PAUSED_TO_READY || transition == GST_STATE_CHANGE_READY_TO_NULL;
+  if (ends) (void)tell_of_end_without_caps(self);
   const GstStateChangeReturn result =
       GST_ELEMENT_CLASS(gst_drm_modifier_sink_parent_class)->change_state(element, transition);
-  if (transition == GST_STATE_CHANGE_PAUSED_TO_READY ||
-      (transition == GST_STATE_CHANGE_READY_TO_PAUSED && result == GST_STATE_CHANGE_FAILURE))
+  if (ends || (transition == GST_STATE_CHANGE_READY_TO_PAUSED && result == GST_STATE_CHANGE_FAILURE))
     close_display(self);
   return result;
 }
 
 // Upstream that is left without caps says "not negotiated" and nothing else; here is who knows why. A warning: it may
-// find another way.
+// find another way. Where it does not the same is an error, when it is over.
 static void tell_of_refusal(GstDrmModifierSink *self, const GstCaps *theirs) {
   SinkState *state = self->state;
   if (!gst_pad_is_linked(GST_BASE_SINK_PAD(self)) || gst_caps_is_empty(theirs)) return;
@@ -341,15 +357,24 @@ static void tell_of_refusal(GstDrmModifierSink *self, const GstCaps *theirs) {
   Error error = needs ? Error{} : needs.error();
   {
     const std::lock_guard lock(state->mutex);
-    if (!state->display || std::exchange(state->refusal_told, true)) return;
+    if (!state->display) return;
     if (needs && !needs->empty()) error = state->display->whyNot(state->negotiation.nearest(*needs));
+    if (error.what.empty()) return;
+    if (!state->have_caps) state->refusal = error;
+    if (std::exchange(state->refusal_told, true)) return;
   }
-  if (!error.what.empty()) GST_ELEMENT_WARNING(self, STREAM, FORMAT, ("%s", error.message().c_str()), (nullptr));
+  GST_ELEMENT_WARNING(self, STREAM, FORMAT, ("%s", error.message().c_str()), (nullptr));
 }
 
 static GstCaps *gst_drm_modifier_sink_get_caps(GstBaseSink *sink, GstCaps *filter) {
   if (GstCaps *caps = SELF(sink)->state->negotiation.caps(filter)) {
-    if (filter != nullptr && gst_caps_is_empty(caps)) tell_of_refusal(SELF(sink), filter);
+    if (filter == nullptr) return caps;
+    if (gst_caps_is_empty(caps)) {
+      tell_of_refusal(SELF(sink), filter);
+    } else {
+      const std::lock_guard lock(SELF(sink)->state->mutex);
+      SELF(sink)->state->refusal.reset(); // it has another way
+    }
     return caps;
   }
   GstCaps *caps = gst_pad_get_pad_template_caps(GST_BASE_SINK_PAD(sink));
@@ -396,7 +421,11 @@ static gboolean gst_drm_modifier_sink_set_caps(GstBaseSink *sink, GstCaps *caps)
   }
   state->caps = *parsed;
   state->need = need;
-  state->have_caps = true;
+  {
+    const std::lock_guard lock(state->mutex);
+    state->have_caps = true;
+    state->refusal.reset();
+  }
   state->negotiation.capsCame();
   state->copier.drop();
   return TRUE;
@@ -605,6 +634,10 @@ static gboolean gst_drm_modifier_sink_event(GstBaseSink *sink, GstEvent *event) 
   SinkState *state = self->state;
   switch (GST_EVENT_TYPE(event)) {
   case GST_EVENT_EOS:
+    if (tell_of_end_without_caps(self)) {
+      gst_event_unref(event);
+      return FALSE;
+    }
     // The message says that everything has been shown or given up. Interrupted by a pause it goes on afterwards.
     while (state->display) {
       auto drained = state->display->drain();

@@ -3,8 +3,10 @@
 // GSTZC_UPDATE_MESSAGES=1 the files are written anew; read the difference as somebody who knows nothing else.
 #include <cstdlib>
 #include <fstream>
+#include <mutex>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include <gst/gst.h>
 #include <gtest/gtest.h>
@@ -60,6 +62,49 @@ std::string replaced(std::string text, const std::string &what, const std::strin
   return text;
 }
 
+std::string lineOf(GstMessage *message) {
+  GError *error = nullptr;
+  if (GST_MESSAGE_TYPE(message) == GST_MESSAGE_WARNING) gst_message_parse_warning(message, &error, nullptr);
+  if (GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR) gst_message_parse_error(message, &error, nullptr);
+  const std::string who = GST_OBJECT_NAME(GST_MESSAGE_SRC(message));
+  const std::string line = who.substr(0, who.find_first_of("0123456789")) + ": " + GST_MESSAGE_TYPE_NAME(message) +
+                           ": " + (error != nullptr ? error->message : "") + "\n";
+  g_clear_error(&error);
+  return line;
+}
+
+// The sink's errors, as soon as they are posted and until the pipeline has stopped: gst-launch shows them so.
+class SinkErrors {
+public:
+  explicit SinkErrors(GstElement *pipeline) : bus_(gst_element_get_bus(pipeline)) {
+    gst_bus_set_sync_handler(bus_, &SinkErrors::note, this, nullptr);
+  }
+  ~SinkErrors() {
+    gst_bus_set_sync_handler(bus_, nullptr, nullptr, nullptr);
+    gst_object_unref(bus_);
+  }
+  SinkErrors(const SinkErrors &) = delete;
+  SinkErrors &operator=(const SinkErrors &) = delete;
+  std::vector<std::string> lines() {
+    const std::lock_guard lock(mutex_);
+    return lines_;
+  }
+
+private:
+  static GstBusSyncReply note(GstBus *, GstMessage *message, gpointer data) {
+    auto *self = static_cast<SinkErrors *>(data);
+    if (GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR &&
+        g_str_has_prefix(GST_OBJECT_NAME(GST_MESSAGE_SRC(message)), "drmmodifiersink")) {
+      const std::lock_guard lock(self->mutex_);
+      self->lines_.push_back(lineOf(message));
+    }
+    return GST_BUS_PASS;
+  }
+  GstBus *bus_;
+  std::mutex mutex_;
+  std::vector<std::string> lines_;
+};
+
 // Everything that the bus says until the first error, a line each, and that error.
 std::string messagesOf(GstElement *pipeline) {
   std::string text;
@@ -71,14 +116,8 @@ std::string messagesOf(GstElement *pipeline) {
       text += "nothing more\n";
       break;
     }
-    GError *error = nullptr;
     over = GST_MESSAGE_TYPE(message) != GST_MESSAGE_WARNING;
-    if (GST_MESSAGE_TYPE(message) == GST_MESSAGE_WARNING) gst_message_parse_warning(message, &error, nullptr);
-    if (GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR) gst_message_parse_error(message, &error, nullptr);
-    const std::string who = GST_OBJECT_NAME(GST_MESSAGE_SRC(message));
-    text += who.substr(0, who.find_first_of("0123456789")) + ": " + GST_MESSAGE_TYPE_NAME(message) + ": " +
-            (error != nullptr ? error->message : "") + "\n";
-    g_clear_error(&error);
+    text += lineOf(message);
     gst_message_unref(message);
   }
   gst_object_unref(bus);
@@ -123,6 +162,7 @@ TEST_P(Messages, NameTheCauseAndTheRemedy) {
   GError *error = nullptr;
   GstElement *pipeline = gst_parse_launch(line.c_str(), &error);
   ASSERT_EQ(error, nullptr) << error->message;
+  SinkErrors errors(pipeline);
   gst_element_set_state(pipeline, GST_STATE_PLAYING);
   if (GstElement *src = gst_bin_get_by_name(GST_BIN(pipeline), "src")) { // a frame that nobody needs to look into
     GstBuffer *buffer = gst_buffer_new_allocate(nullptr, 64, nullptr);
@@ -131,11 +171,13 @@ TEST_P(Messages, NameTheCauseAndTheRemedy) {
     gst_buffer_unref(buffer);
     gst_object_unref(src);
   }
-  const std::string found =
-      replaced(line, profile, "PROFILE") + "\n\n" + replaced(messagesOf(pipeline), profile, "PROFILE");
+  std::string said = messagesOf(pipeline);
   const CapsOfTheSink caps(pipeline);
   gst_element_set_state(pipeline, GST_STATE_NULL);
   gst_object_unref(pipeline);
+  for (const std::string &own : errors.lines())
+    if (said.find(own) == std::string::npos) said += own;
+  const std::string found = replaced(line, profile, "PROFILE") + "\n\n" + replaced(said, profile, "PROFILE");
 
   const std::string golden = std::string(GSTZC_MESSAGES) + "/" + failing.name + ".txt";
   if (std::getenv("GSTZC_UPDATE_MESSAGES") != nullptr) {

@@ -143,4 +143,69 @@ TEST(RefusedFrames, WhileUpstreamIsAskedFramesThatDifferAreShown) {
   EXPECT_EQ(o.stat("shown") + o.stat("dropped"), 4u);
 }
 
+// What upstream asks for, one after the other, and whether a stream without caps that ends then is an error.
+struct Proposals {
+  const char *name;
+  std::vector<const char *> asked;
+  bool error;
+};
+void PrintTo(const Proposals &p, std::ostream *out) { *out << p.name; }
+
+class WithoutCaps : public testing::TestWithParam<Proposals> {};
+
+TEST_P(WithoutCaps, TheEndIsAnErrorWhereTheLastProposalWasRefused) {
+  const Proposals &p = GetParam();
+  const ProfileFile file(kSmallest);
+  for (const bool eos : {true, false}) { // the stream, or the pipeline
+    GstElement *pipeline = gst_pipeline_new(nullptr), *sink = gst_element_factory_make("drmmodifiersink", nullptr);
+    g_object_set(sink, "async", FALSE, "device-profile", file.path().c_str(), nullptr);
+    gst_bin_add(GST_BIN(pipeline), sink);
+    GstPad *pad = gst_element_get_static_pad(sink, "sink"), *src = gst_pad_new("src", GST_PAD_SRC);
+    gst_pad_link(src, pad);
+    gst_pad_set_active(src, TRUE);
+    gst_element_set_state(pipeline, GST_STATE_PLAYING);
+    gst_pad_push_event(src, gst_event_new_stream_start("test"));
+    unsigned refused = 0;
+    for (const char *text : p.asked) {
+      GstCaps *filter = gst_caps_from_string(text), *answer = gst_pad_peer_query_caps(src, filter);
+      refused += gst_caps_is_empty(answer);
+      gst_caps_unref(answer);
+      gst_caps_unref(filter);
+    }
+    if (eos) {
+      EXPECT_EQ(gst_pad_push_event(src, gst_event_new_eos()), !p.error);
+    }
+    gst_element_set_state(pipeline, GST_STATE_READY);
+    std::vector<std::string> errors;
+    unsigned warnings = 0;
+    GstBus *bus = gst_element_get_bus(pipeline);
+    while (GstMessage *message = gst_bus_pop(bus)) {
+      GError *error = nullptr;
+      if (GST_MESSAGE_TYPE(message) == GST_MESSAGE_ERROR) gst_message_parse_error(message, &error, nullptr);
+      if (error != nullptr) errors.push_back(error->message);
+      warnings += GST_MESSAGE_TYPE(message) == GST_MESSAGE_WARNING;
+      g_clear_error(&error);
+      gst_message_unref(message);
+    }
+    EXPECT_EQ(errors.size(), p.error ? 1u : 0u) << testing::PrintToString(errors);
+    for (const std::string &error : errors) EXPECT_NE(error.find("no plane of"), std::string::npos) << error;
+    EXPECT_EQ(warnings, refused != 0 ? 1u : 0u);
+    gst_element_set_state(pipeline, GST_STATE_NULL);
+    gst_object_unref(bus);
+    gst_object_unref(src);
+    gst_object_unref(pad);
+    gst_object_unref(pipeline);
+  }
+}
+
+const char kRefused[] = "video/x-raw,format=Y444,width=64,height=64";
+const char kTaken[] = "video/x-raw,format=NV12,width=64,height=64";
+
+INSTANTIATE_TEST_SUITE_P(Upstream, WithoutCaps,
+                         testing::Values(Proposals{"nothing", {}, false}, Proposals{"refused", {kRefused}, true},
+                                         Proposals{"another_way", {kRefused, kTaken}, false},
+                                         Proposals{"no_other_way", {kTaken, kRefused}, true},
+                                         Proposals{"taken", {kTaken}, false}),
+                         [](const auto &instance) { return std::string(instance.param.name); });
+
 } // namespace
