@@ -433,7 +433,7 @@ Result<Committer::Submitted> Display::show(std::shared_ptr<Framebuffer> fb, Disp
   if (submitted && *submitted == Committer::Submitted::Accepted) {
     plan_->modeset_due = false;
     on_screen_.reset();
-    told_outside_ = false;
+    told_outside_.reset();
     if (overlay && overlay->fb) boxes_shown_ += request.overlay->boxes.size();
   }
   return submitted;
@@ -445,9 +445,11 @@ void Display::describe() {
                      " " + plan_->mode_name + ", plane " + std::to_string(plane.id) + " (" + planeKind(plane.type) +
                      "), " + toString(need_.format) + ", " + rectName(plan_->place.target);
   const auto sizeName = [](int width, int height) { return std::to_string(width) + "x" + std::to_string(height); };
-  const Rect shown = need_.source();
+  const Rect &shown = plan_->place.source; // less than was asked for where some of it is outside of the display
   if (plan_->place.scaled) text += " scaled from " + sizeName(shown.width, shown.height);
-  if (need_.crop) text += ", a part of " + sizeName(need_.width, need_.height);
+  if (shown != Rect{0, 0, need_.width, need_.height})
+    text += ", a part of " + sizeName(need_.width, need_.height) + " from " + std::to_string(shown.x) + "," +
+            std::to_string(shown.y);
   if (plan_->background) text += " over black";
   if (plan_->overlay_plane) text += ", overlay on plane " + std::to_string(snapshot_.planes[*plan_->overlay_plane].id);
   {

@@ -265,7 +265,7 @@ private:
   std::optional<Plan> plan_;
   std::optional<Plan> on_screen_; // the one before, as long as no frame of plan_ was taken
   std::string outside_;           // mode in which nothing of the frames is on the display; empty: it is, or not known
-  bool told_outside_ = false;
+  std::optional<Rect> told_outside_; // the rectangle that the configuration says is outside
   ObjectPool<DisplayFrame> frames_;
   bool noted_no_overlay_ = false;
   std::atomic<bool> overlay_possible_ = false;

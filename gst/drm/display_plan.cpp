@@ -253,7 +253,8 @@ Result<Committer::Submitted> Display::hide(bool wait) {
     on_screen_.reset();
   }
   ++unseen_;
-  if (!std::exchange(told_outside_, true)) {
+  if (told_outside_ != look_.rectangle) {
+    const bool news = !std::exchange(told_outside_, look_.rectangle); // one that only moves about is none
     const Rect r = look_.rectangle.value_or(Rect{});
     const std::string text = "nothing is shown: render-rectangle=<" + std::to_string(r.x) + "," + std::to_string(r.y) +
                              "," + std::to_string(r.width) + "," + std::to_string(r.height) +
@@ -264,7 +265,7 @@ Result<Committer::Submitted> Display::hide(bool wait) {
                        snapshot_.connectors[output_.connector].name + ", " + text;
     }
     if (events_.configured) events_.configured(configuration());
-    if (events_.note) events_.note(text + ". They are dropped until it changes");
+    if (news && events_.note) events_.note(text + ". They are dropped until it changes");
   }
   return Committer::Submitted::Accepted;
 }

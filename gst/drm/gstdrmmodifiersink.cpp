@@ -93,7 +93,7 @@ struct SinkState {
   Display::Counters last_counters; // of the display closed last
   std::string last_configuration;
   std::unique_ptr<FlipReport> flips; // of the display that is open, or was
-  bool error_posted = false, fence_warned = false, crop_warned = false, refusal_told = false;
+  bool error_posted = false, fence_warned = false, crop_warned = false, cut_warned = false, refusal_told = false;
   std::optional<Error> refusal; // why upstream's last proposal was refused; nothing: it was not, or caps came
 
   SinkNegotiation negotiation;
@@ -250,7 +250,7 @@ static gboolean open_display(GstDrmModifierSink *self) {
   GST_OBJECT_UNLOCK(self);
   {
     const std::lock_guard lock(state->mutex);
-    state->error_posted = state->fence_warned = state->crop_warned = state->refusal_told = false;
+    state->error_posted = state->fence_warned = state->crop_warned = state->cut_warned = state->refusal_told = false;
     state->refusal.reset();
     state->stats = {};
     state->last_counters = {};
@@ -549,6 +549,16 @@ static void warn_of_crop(GstDrmModifierSink *self, const Error &error) {
   GST_ELEMENT_WARNING(self, STREAM, FORMAT, ("frames are dropped: %s", error.message().c_str()), (nullptr));
 }
 
+static void warn_of_cut(GstDrmModifierSink *self, GstBuffer *buffer, const Picture &picture) {
+  if (std::exchange(self->state->cut_warned, true)) return;
+  const GstVideoCropMeta *meta = gst_buffer_get_video_crop_meta(buffer);
+  GST_ELEMENT_WARNING(self, STREAM, FORMAT,
+                      ("a frame's GstVideoCropMeta asks for %ux%u at %u,%u of a picture of %dx%d: %s", meta->width,
+                       meta->height, meta->x, meta->y, picture.caps.width(), picture.caps.height(),
+                       picture.crop ? "what lies outside is left out" : "all of the picture is shown"),
+                      (nullptr));
+}
+
 // GST_FLOW_FLUSHING: interrupted, the frame was not taken.
 static GstFlowReturn show(GstDrmModifierSink *self, GstBuffer *buffer) {
   SinkState *state = self->state;
@@ -559,6 +569,7 @@ static GstFlowReturn show(GstDrmModifierSink *self, GstBuffer *buffer) {
   };
   // what was refused goes unlooked at until caps come; a frame that differs may be one that can be shown
   const Picture picture = pictureOf(buffer, state->caps);
+  if (picture.cut) warn_of_cut(self, buffer, picture);
   const FrameShape shape = shapeOf(buffer, picture);
   const bool waiting = state->negotiation.isWaiting();
   if (waiting && shape == state->refused) return give_up();

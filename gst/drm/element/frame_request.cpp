@@ -51,7 +51,7 @@ FrameCaps resized(const FrameCaps &caps, guint width, guint height) {
 } // namespace
 
 Picture pictureOf(GstBuffer *buffer, const FrameCaps &caps) {
-  Picture picture{caps, std::nullopt, 0, 0};
+  Picture picture{caps, std::nullopt, false, 0, 0};
   const GstVideoCropMeta *meta = gst_buffer_get_video_crop_meta(buffer);
   if (meta == nullptr) return picture;
   constexpr guint kMost = kMaxFrameSide;
@@ -65,6 +65,8 @@ Picture pictureOf(GstBuffer *buffer, const FrameCaps &caps) {
             static_cast<int>(std::min<guint>(meta->height, kMost))};
   crop.width = std::min(crop.width, width - crop.x);
   crop.height = std::min(crop.height, height - crop.y);
+  picture.cut = crop.width <= 0 || crop.height <= 0 || meta->width != static_cast<guint>(crop.width) ||
+                meta->height != static_cast<guint>(crop.height);
   if (crop.width <= 0 || crop.height <= 0 || crop == Rect{0, 0, width, height}) return picture;
   picture.crop = crop;
   if (meta->width == static_cast<guint>(caps.width()) && meta->height == static_cast<guint>(caps.height())) {

@@ -24,6 +24,7 @@ ColorChoice colorOf(const FrameCaps &frame, const GstCaps *caps);
 struct Picture {
   FrameCaps caps;           // of the whole picture
   std::optional<Rect> crop; // nothing: all of it
+  bool cut = false;         // the metadata asks for what is not in the picture, and some or all of it is left out
   int x = 0, y = 0;         // where in it is the beginning of what the caps call the frame, as metadata counts
 };
 Picture pictureOf(GstBuffer *buffer, const FrameCaps &caps);

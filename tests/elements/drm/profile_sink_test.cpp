@@ -161,7 +161,15 @@ TEST(ProfileSink, TheConfigurationNamesThePartThatIsShown) {
   const std::string crop = testSource("NV12") + " ! videocrop left=8 right=100 top=2 bottom=40";
   const Outcome o = play(twoPlanes(), crop, "mode=1280x720");
   ASSERT_TRUE(o.eos) << testing::PrintToString(o.errors);
-  EXPECT_NE(o.configuration.find("scaled from 532x438, a part of 640x480"), std::string::npos) << o.configuration;
+  EXPECT_NE(o.configuration.find("scaled from 532x438, a part of 640x480 from 8,2"), std::string::npos)
+      << o.configuration;
+}
+
+TEST(ProfileSink, TheConfigurationNamesThePartThatARectangleLeaves) {
+  const Outcome o = play(twoPlanes(), testSource("NV12", 320, 240), "mode=640x480 render-rectangle=<-50,-50,400,300>");
+  ASSERT_TRUE(o.eos) << testing::PrintToString(o.errors);
+  EXPECT_NE(o.configuration.find("350x250 at 0,0 scaled from 280x200, a part of 320x240 from 40,40"), std::string::npos)
+      << o.configuration;
 }
 
 TEST(ProfileSink, ARectangleOutsideShowsNothingAndSaysSo) {

@@ -143,6 +143,23 @@ TEST(RefusedFrames, WhileUpstreamIsAskedFramesThatDifferAreShown) {
   EXPECT_EQ(o.stat("shown") + o.stat("dropped"), 4u);
 }
 
+TEST(Crops, WhatIsNotInThePictureIsWarnedOfOnce) {
+  struct Row {
+    Crop crop;
+    const char *text; // null: nothing to say
+  };
+  for (const Row &row : {Row{{0, 0, 0, 0}, "0x0 at 0,0 of a picture of 320x240: all of the picture is shown"},
+                         Row{{4000000000u, 0, 10, 10}, "10x10 at 4000000000,0 of a picture"},
+                         Row{{300, 200, 100, 100}, "100x100 at 300,200 of a picture of 320x240: what lies outside"},
+                         Row{{0, 0, 320, 240}, nullptr}, Row{{8, 8, 64, 64}, nullptr}}) {
+    const Outcome o = playCropped(4, [&](unsigned) { return &row.crop; });
+    ASSERT_TRUE(o.eos) << testing::PrintToString(o.errors);
+    EXPECT_EQ(o.stat("shown"), 4u);
+    ASSERT_EQ(o.warnings.size(), row.text != nullptr ? 1u : 0u) << testing::PrintToString(o.warnings);
+    for (const std::string &warning : o.warnings) EXPECT_NE(warning.find(row.text), std::string::npos) << warning;
+  }
+}
+
 // What upstream asks for, one after the other, and whether a stream without caps that ends then is an error.
 struct Proposals {
   const char *name;

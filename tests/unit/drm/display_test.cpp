@@ -289,6 +289,20 @@ TEST_F(DisplayTest, ARectangleOutsideShowsNothingUntilItIsBack) {
   EXPECT_EQ(device_->counters().shown_removed, 0u);
 }
 
+TEST_F(DisplayTest, ARectangleThatMovesAboutOutsideIsToldOfOnce) {
+  open(desk());
+  frames(kXr24);
+  DisplayLook look;
+  for (const auto &[rectangle, text] :
+       {std::pair{Rect{5000, 5000, 64, 48}, "<5000,5000,64,48>"}, {Rect{-640, 0, 64, 48}, "<-640,0,64,48>"}}) {
+    look.rectangle = rectangle;
+    display_->setLook(look);
+    ASSERT_TRUE(show(kXr24));
+    EXPECT_NE(display_->configuration().find(text), std::string::npos) << display_->configuration();
+  }
+  EXPECT_EQ(notes_.size(), 1u);
+}
+
 TEST_F(DisplayTest, APrimaryPlaneThatHasToBeOnIsBlackThen) {
   quirks_.needs_primary = true;
   open(desk());

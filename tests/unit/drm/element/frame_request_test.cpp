@@ -23,6 +23,7 @@ struct PictureCase {
   Size picture;              // expected
   std::optional<Rect> shown; // nothing: all
   int x = 0, y = 0;          // where other metadata counts from
+  bool cut = false;
 };
 void PrintTo(const PictureCase &c, std::ostream *out) { *out << c.name; }
 
@@ -50,6 +51,7 @@ TEST_P(PictureOf, IsWhatMetadataSay) {
   EXPECT_EQ(picture.caps.width(), static_cast<int>(c.picture.width));
   EXPECT_EQ(picture.caps.height(), static_cast<int>(c.picture.height));
   EXPECT_EQ(picture.crop, c.shown);
+  EXPECT_EQ(picture.cut, c.cut);
   EXPECT_EQ(picture.x, c.x);
   EXPECT_EQ(picture.y, c.y);
   EXPECT_EQ(picture.caps.info.colorimetry.matrix, GST_VIDEO_COLOR_MATRIX_BT709);
@@ -77,10 +79,10 @@ INSTANTIATE_TEST_SUITE_P(
                     {1920, 1088},
                     Rect{0, 0, 1920, 1080}},
         PictureCase{"all of it", kVga, kVga, Rect{0, 0, 640, 480}, kVga, {}},
-        PictureCase{"reaches outside", kVga, kVga, Rect{600, 400, 320, 240}, kVga, Rect{600, 400, 40, 80}},
-        PictureCase{"is outside", kVga, kVga, Rect{640, 0, 320, 240}, kVga, {}},
-        PictureCase{"is empty", kVga, kVga, Rect{10, 10, 0, 5}, kVga, {}},
-        PictureCase{"is absurd", kVga, kVga, Rect{-1, -1, -1, -1}, kVga, {}},
+        PictureCase{"reaches outside", kVga, kVga, Rect{600, 400, 320, 240}, kVga, Rect{600, 400, 40, 80}, 0, 0, true},
+        PictureCase{"is outside", kVga, kVga, Rect{640, 0, 320, 240}, kVga, {}, 0, 0, true},
+        PictureCase{"is empty", kVga, kVga, Rect{10, 10, 0, 5}, kVga, {}, 0, 0, true},
+        PictureCase{"is absurd", kVga, kVga, Rect{-1, -1, -1, -1}, kVga, {}, 0, 0, true},
         PictureCase{"of an absurd picture", kVga, Size{0, 70000}, Rect{100, 50, 320, 240}, kVga,
                     Rect{100, 50, 320, 240}}));
 
