@@ -21,6 +21,7 @@ std::optional<Posted> popError(GstBus *bus, GstElement *sink, std::chrono::milli
   posted.flow = g_error_matches(error, GST_STREAM_ERROR, GST_STREAM_ERROR_FAILED) &&
                 posted.message.debug.find("streaming stopped, reason") != std::string::npos;
   posted.state = g_error_matches(error, GST_CORE_ERROR, GST_CORE_ERROR_STATE_CHANGE);
+  posted.refusal = posted.from_sink && g_error_matches(error, GST_STREAM_ERROR, GST_STREAM_ERROR_FORMAT);
   posted.negotiation = g_error_matches(error, GST_CORE_ERROR, GST_CORE_ERROR_NEGOTIATION) ||
                        g_error_matches(error, GST_STREAM_ERROR, GST_STREAM_ERROR_FORMAT) ||
                        g_error_matches(error, GST_STREAM_ERROR, GST_STREAM_ERROR_WRONG_TYPE) ||

@@ -20,6 +20,7 @@ struct Posted {
   bool from_sink = false;
   bool flow = false;        // "Internal data stream error": what follows, not a cause
   bool negotiation = false; // caps were not agreed on
+  bool refusal = false;     // why the sink took no proposal: the report of the links says it
   bool state = false;       // a change of state failed: for a reason that another error has
 
   // A reason of the fragment's own, such as a file that is not there.

@@ -95,9 +95,10 @@ struct Session {
   // What is on the bus, waited for so long.
   void collect(std::chrono::milliseconds wait) {
     while (auto p = popError(bus.get(), sink.get(), wait)) {
+      wait = 0ms;
+      if (p->refusal) continue;
       const std::lock_guard lock(mutex);
       posted.push_back(std::move(*p));
-      wait = 0ms;
     }
   }
   // As of now, without a word to any element.
