@@ -32,6 +32,7 @@
 #include "ext/cuda/import/frame_source.h"
 #include "ext/cuda/import/import_caps.h"
 #include "ext/cuda/import/import_session.h"
+#include "ext/cuda/import/reader_contexts.h"
 #include "ext/cuda/import/route_reports.h"
 #include "ext/cuda/import/teardown_watch.h"
 #include "ext/cuda/sync/wait_points.h"
@@ -433,13 +434,12 @@ static gboolean gst_dmabuf_cuda_import_set_caps(GstBaseTransform *trans, GstCaps
   return TRUE;
 }
 
-// The pool that downstream offers tells its device. Who offers none cannot be asked.
-static void check_device(GstDmabufCudaImport *self, GstBufferPool *pool) {
+static void check_device(GstDmabufCudaImport *self, GstCudaContext *reader) {
   Importer *m = self->importer;
-  if (!GST_IS_CUDA_BUFFER_POOL(pool) || m->context == nullptr || m->device_warned) return;
+  if (m->context == nullptr || m->device_warned) return;
   guint here = 0, there = 0;
   g_object_get(m->context, "cuda-device-id", &here, nullptr);
-  g_object_get(GST_CUDA_BUFFER_POOL(pool)->context, "cuda-device-id", &there, nullptr);
+  g_object_get(reader, "cuda-device-id", &there, nullptr);
   if (here == there) return;
   m->device_warned = true;
   GST_ELEMENT_WARNING(self, RESOURCE, SETTINGS,
@@ -449,14 +449,36 @@ static void check_device(GstDmabufCudaImport *self, GstBufferPool *pool) {
                       ("Set the same cuda-device-id on all CUDA elements, or none"));
 }
 
+// In which contexts frames are read: those of the pools that are offered, and of elements that offer none.
+static gboolean find_readers(GstDmabufCudaImport *self, GstQuery *query) {
+  ImportSession *session = self->importer->session.get();
+  if (session == nullptr) return TRUE;
+  std::vector<GstContextPtr> contexts = contextsBehind(GST_BASE_TRANSFORM_SRC_PAD(self));
+  for (guint i = 0; i < gst_query_get_n_allocation_pools(query); ++i) {
+    GstBufferPool *pool = nullptr;
+    gst_query_parse_nth_allocation_pool(query, i, &pool, nullptr, nullptr, nullptr);
+    if (pool != nullptr && GST_IS_CUDA_BUFFER_POOL(pool)) {
+      check_device(self, GST_CUDA_BUFFER_POOL(pool)->context);
+      contexts.emplace_back(GST_CUDA_CONTEXT(gst_object_ref(GST_CUDA_BUFFER_POOL(pool)->context)));
+    }
+    gst_clear_object(&pool);
+  }
+  for (const GstContextPtr &context : contexts) {
+    const auto added = session->readIn(context.get());
+    if (added) continue;
+    post_error(self, added.error());
+    return FALSE;
+  }
+  return TRUE;
+}
+
 // The stream of the pool that downstream offers: GStreamer's elements say so on which one they read.
-static GstCudaStream *stream_of_pool(GstDmabufCudaImport *self, GstQuery *query) {
+static GstCudaStream *stream_of_pool(GstQuery *query) {
   GstCudaStream *stream = nullptr;
   for (guint i = 0; stream == nullptr && i < gst_query_get_n_allocation_pools(query); ++i) {
     GstBufferPool *pool = nullptr;
     gst_query_parse_nth_allocation_pool(query, i, &pool, nullptr, nullptr, nullptr);
     if (pool == nullptr) continue;
-    check_device(self, pool);
     GstStructure *config = gst_buffer_pool_get_config(pool);
     stream = gst_buffer_pool_config_get_cuda_stream(config);
     gst_structure_free(config);
@@ -467,7 +489,8 @@ static GstCudaStream *stream_of_pool(GstDmabufCudaImport *self, GstQuery *query)
 
 // Of downstream's pools only the stream is of use: each frame brings its memory.
 static gboolean gst_dmabuf_cuda_import_decide_allocation(GstBaseTransform *trans, GstQuery *query) {
-  GstCudaStream *stream = stream_of_pool(SELF(trans), query);
+  if (!find_readers(SELF(trans), query)) return FALSE;
+  GstCudaStream *stream = stream_of_pool(query);
   GST_DEBUG_OBJECT(trans, "downstream reads on %s stream", stream != nullptr ? "its own" : "an unknown");
   if (ImportSession *session = SELF(trans)->importer->session.get()) session->readOn(stream);
   gst_clear_cuda_stream(&stream);

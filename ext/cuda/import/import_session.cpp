@@ -59,10 +59,12 @@ Result<std::unique_ptr<ImportSession>> ImportSession::open(GstCudaContext *conte
 ImportSession::~ImportSession() {
   if (gate_) gate_->keepOpen(true);
   if (retire_) retire_->drain(kLongestStop);
+  elsewhere_->drain(kLongestStop);
   // the gate goes before what waits for it, and the streams last
   gate_.reset();
   imports_.reset();
   retire_.reset();
+  elsewhere_.reset();
   events_.reset();
   gst_clear_cuda_stream(&gst_stream_);
   gst_clear_cuda_stream(&own_stream_);
@@ -76,6 +78,13 @@ void ImportSession::readOn(GstCudaStream *stream) {
   gst_clear_cuda_stream(&gst_stream_);
   gst_stream_ = chosen;
   stream_ = gst_cuda_stream_get_handle(chosen);
+}
+
+Status ImportSession::readIn(GstCudaContext *context) {
+  if (context == gst_context_) return Nothing{};
+  const ContextPtr other = contextOf(context);
+  if (!other) return Driver::get().error();
+  return elsewhere_->add(other);
 }
 
 void ImportSession::count(const Result<FenceResult> &end) const {
@@ -168,21 +177,27 @@ Result<ImportSession::Prepared> ImportSession::prepare(const Request &request, L
 Retire ImportSession::retire() const {
   // Memories may outlive the session, whose end has waited for the device. What others have enqueued since is waited
   // for. The stream is the memory's, which holds it.
-  return [queue = std::weak_ptr(retire_), counters = counters_, context = context_,
-          stream = stream_](Readers readers, std::function<void()> free) {
+  return [queue = std::weak_ptr(retire_), others = std::weak_ptr(elsewhere_), known = elsewhere_->known(),
+          counters = counters_, context = context_, stream = stream_](Readers readers, std::function<void()> free) {
     auto done = [counters, free = std::move(free)] {
       ++counters->retired;
       free();
     };
     const bool anywhere = readers == Readers::Anywhere;
-    if (const auto alive = queue.lock())
-      return anywhere ? alive->retireBehindAll(stream, std::move(done)) : alive->retire(stream, std::move(done));
+    const auto elsewhere = others.lock();
+    if (const auto alive = queue.lock(); alive && elsewhere) {
+      if (!anywhere) return alive->retire(stream, std::move(done));
+      const auto here = [&](std::function<void()> then) { alive->retireBehindAll(stream, std::move(then)); };
+      if (elsewhere->empty() || !waitPoint("retire-contexts")) return here(std::move(done));
+      return elsewhere->retire(here, std::move(done));
+    }
     if (ContextScope scope(*context); scope.status() && waitPoint("retire-after-session")) {
       if (anywhere)
         context->driver.cuCtxSynchronize();
       else
         context->driver.cuStreamSynchronize(stream);
     }
+    if (anywhere) known->synchronize();
     done();
   };
 }

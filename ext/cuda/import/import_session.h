@@ -2,6 +2,7 @@
 // What dmabufcudaimport has on a device between start and stop, and the steps that a frame takes there.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -12,6 +13,7 @@
 #include <gst/cuda/gstcuda.h>
 #include <gst/gst.h>
 
+#include "ext/cuda/import/reader_contexts.h"
 #include "ext/cuda/memory/import_memory.h"
 #include "ext/cuda/routes/import_cache.h"
 #include "ext/cuda/sync/cuda_event.h"
@@ -71,14 +73,21 @@ public:
   // between the two. Null, or one of another context: the session's own. Frames keep theirs.
   void readOn(GstCudaStream *stream);
 
+  // Frames are read in this context, too: one of another device, or of somebody who has his own. Where it does not show
+  // that a frame was read on its own stream only, it is kept until this context is done as well. To the session's end.
+  // Of its own context nothing changes.
+  Status readIn(GstCudaContext *context);
+
   // A frame in memory that is no dma-buf, copied with the CPU; counted. Its fences have to be over.
   Result<Imported> copyFromHost(GstBuffer *frame, const FrameCaps &caps, const std::function<bool()> &interrupted);
 
   // Of the gate: lets pass what waits for fences.
-  void keepOpen(bool on) { gate_->keepOpen(on); }             // thread-safe
-  void open() { gate_->open(); }                              // thread-safe
-  size_t pendingFences() const { return gate_->pending(); }   // thread-safe
-  size_t pendingFrames() const { return retire_->pending(); } // thread-safe
+  void keepOpen(bool on) { gate_->keepOpen(on); }           // thread-safe
+  void open() { gate_->open(); }                            // thread-safe
+  size_t pendingFences() const { return gate_->pending(); } // thread-safe
+  size_t pendingFrames() const {                            // thread-safe
+    return std::max(retire_->pending(), elsewhere_->pending());
+  }
   CachedImports &imports() { return *imports_; }
   const char *gateName() const { return gate_->name(); }
   const ContextPtr &context() const { return context_; }
@@ -99,6 +108,7 @@ private:
   std::shared_ptr<Counters> counters_;
   std::shared_ptr<EventSource> events_;
   std::shared_ptr<RetireQueue> retire_;
+  std::shared_ptr<ReaderContexts> elsewhere_ = std::make_shared<ReaderContexts>();
   std::unique_ptr<StreamGate> gate_;
   std::unique_ptr<CachedImports> imports_;
 };

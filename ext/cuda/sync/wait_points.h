@@ -19,7 +19,7 @@ inline constexpr std::string_view kWaitPoints[] = {
     "retire-drain", "retire-all", "event-fd", "event-to-stream",
     // ext/cuda/import, memory
     "import-first-frame", "import-fences", "import-hold-refused", "import-need-sync", "import-copy-event",
-    "import-host-fences", "import-refresh", "retire-after-session", "map-copied", "map-failed",
+    "import-host-fences", "import-refresh", "retire-after-session", "retire-contexts", "map-copied", "map-failed",
     // ext/cuda/routes
     "content-read", "content-refresh", "bridge-frame-ready", "bridge-copy-done", "bridge-stream-order",
     "bridge-destroy", "handover", "handover-bounce",

@@ -3,6 +3,10 @@
 #include "tests/elements/cuda/import_pipeline.h"
 
 #include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "tests/elements/cuda/device_frames.h"
 
 using namespace gstzc;
 using namespace gstzc::test;
@@ -79,6 +83,68 @@ TEST_F(ImportDevices, TheSameAsThatOfWhoComesBehindIsNoMatter) {
   end();
   EXPECT_EQ(pipeline->waitEnd(), "");
   EXPECT_EQ(message(GST_MESSAGE_WARNING), "");
+}
+
+// Who reads on another device lets go of a frame before he has read it, too. The memory of stock elements comes from
+// pools that outlive their readers; ours has to be kept.
+class ReadersElsewhere : public ImportDevices, public testing::WithParamInterface<unsigned> {
+protected:
+  void SetUp() override {
+    ImportDevices::SetUp();
+    for (const char *element : {"cudadownload", "cudaconvertscale"})
+      if (!IsSkipped() && !has(element))
+        GTEST_SKIP() << "no element " << element << ": plugin nvcodec, or NVRTC, is not there";
+  }
+  static std::string converter(int device) {
+    return "cudaconvertscale cuda-device-id=" + std::to_string(device) +
+           " ! video/x-raw(memory:CUDAMemory),format=RGBA,width=320,height=240 ! ";
+  }
+  // What a chain makes of each frame where all is on one device.
+  std::vector<std::vector<guint8>> pictures(const std::string &line) {
+    std::vector<std::vector<guint8>> all;
+    start(line);
+    while (GstSample *sample = pipeline->pull()) {
+      all.push_back(pixels(sample));
+      gst_sample_unref(sample);
+    }
+    EXPECT_EQ(pipeline->waitEnd(), "") << line;
+    pipeline.reset();
+    return all;
+  }
+  static std::string source(int device) {
+    return "videotestsrc num-buffers=6 horizontal-speed=37 ! video/x-raw,format=NV12,width=640,height=480 ! "
+           "dmabufupload memory=memfd ! dmabufcudaimport name=up cuda-device-id=" +
+           std::to_string(device) + " ! ";
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(, ReadersElsewhere, testing::Values(0u, 2000u),
+                         [](const auto &test) { return test.param != 0 ? "Slow" : "Quick"; });
+
+TEST_P(ReadersElsewhere, AreWaitedFor) {
+  const std::string down = "cudadownload ! video/x-raw ! appsink sync=false name=sink";
+  const auto want = pictures(source(0) + converter(0) + down);
+  ASSERT_EQ(want.size(), 6u);
+  SoftCuda::get().setDelay(GetParam());
+  for (const std::string &way :
+       {converter(0), "queue ! " + converter(0), "identity ! queue ! identity ! " + converter(0),
+        "tee name=t t. ! queue ! " + converter(1) + "fakesink t. ! queue ! " + converter(0),
+        "tee name=t t. ! queue ! " + converter(0) + "fakesink t. ! queue ! " + converter(0)}) {
+    SCOPED_TRACE(way);
+    ASSERT_TRUE(pictures(source(1) + way + down) == want) << "other pixels"; // of a lost device nothing comes
+    ASSERT_EQ(SoftCuda::get().misuses(), 0u) << SoftCuda::get().misuseList();
+  }
+}
+
+TEST_P(ReadersElsewhere, WhoseResultsNobodyTakes) {
+  SoftCuda::get().setDelay(GetParam());
+  for (const std::string way : {"", "queue ! ", "tee name=t t. ! queue ! fakesink t. ! queue ! "}) {
+    SCOPED_TRACE(way);
+    start(source(1) + way + converter(0) + "fakesink");
+    ASSERT_EQ(pipeline->waitEnd(), "");
+    ASSERT_EQ(SoftCuda::get().misuses(), 0u) << SoftCuda::get().misuseList();
+    pipeline.reset();
+  }
 }
 
 } // namespace

@@ -155,6 +155,40 @@ TEST_F(ImportSessionMutations, WhereTheDeviceCannotWaitTheHostDoes) {
   gst_buffer_unref(warm);
 }
 
+// A reader in another context, as those on other devices are
+TEST_F(ImportSessionMutations, AMemoryWaitsForReadersInOtherContexts) {
+  for (const bool outlives : {false, true}) {
+    SCOPED_TRACE(outlives ? "after the session" : "");
+    expectNoticed("retire-contexts", [&](milliseconds patience) {
+      open("host-register");
+      GstCudaContext *elsewhere = gst_cuda_context_new(0);
+      GstCudaStream *readers = gst_cuda_stream_new(elsewhere);
+      for (int i = 0; i < 2; ++i) EXPECT_TRUE(session_->readIn(elsewhere).ok()) << "once or more";
+      EXPECT_TRUE(session_->readIn(gst_context_).ok());
+      GstBuffer *buffer = frame();
+      const auto imported = import(buffer);
+      GstMapInfo map;
+      EXPECT_TRUE(gst_memory_map(imported.memory, &map, static_cast<GstMapFlags>(GST_MAP_READ | GST_MAP_CUDA)));
+      gst_memory_unmap(imported.memory, &map);
+      if (outlives) session_.reset();
+      std::future<void> dropping;
+      bool early = false;
+      {
+        const Blocker reader(contextOf(elsewhere), gst_cuda_stream_get_handle(readers));
+        dropping = std::async(std::launch::async, [&] { drop(imported); });
+        early = eventually([&] { return GST_MINI_OBJECT_REFCOUNT_VALUE(buffer) == 1; }, patience);
+      }
+      dropping.wait();
+      session_.reset();
+      EXPECT_EQ(GST_MINI_OBJECT_REFCOUNT_VALUE(buffer), 1);
+      gst_buffer_unref(buffer);
+      gst_clear_cuda_stream(&readers);
+      gst_object_unref(elsewhere);
+      return !early;
+    });
+  }
+}
+
 TEST_F(ImportSessionMutations, AMemoryThatOutlivesTheSessionWaitsForItsStream) {
   expectNoticed("retire-after-session", [this](milliseconds patience) {
     open("host-register");
