@@ -45,7 +45,10 @@ struct ImportKey {
 class GSTZC_API ImportCache {
 public:
   struct Limits {
-    size_t entries = 64;
+    // Against producers whose buffers never end, or are never used again; not for those in use, all of which have to
+    // fit: past it each frame of a larger pool is a miss. An entry is as large as its buffer at most, which its
+    // producer holds anyway.
+    size_t entries = 1024;
     uint64_t frames = 32; // as many buffers as a V4L2 queue has, of a producer that wraps each frame anew
   };
   struct Counters {

@@ -101,6 +101,52 @@ TEST_F(ImportStates, ImportAPoolOnceAndLetItGoWithItsBuffers) {
   for (GstMemory *memory : second) gst_memory_unref(memory);
 }
 
+// As with a long queue, or a producer of many buffers
+TEST_F(ImportStates, ImportEachBufferOfALargePoolOnce) {
+  constexpr size_t kBuffers = 100, kRounds = 30;
+  start(sourceLine(kSmall) + " ! appsink name=sink sync=false");
+  const Picture picture(infoOf(kSmall), 3);
+  std::vector<GstMemory *> pool;
+  for (size_t i = 0; i < kBuffers; ++i) {
+    pool.push_back(frames.memory(picture.bytes.size()));
+    Frames::write(pool.back(), picture);
+  }
+  for (size_t round = 0; round < kRounds && !HasFailure(); ++round) {
+    std::vector<GstSample *> in_flight;
+    for (GstMemory *memory : pool) push(Frames::buffer(kSmall, gst_memory_ref(memory)));
+    for (size_t i = 0; i < kBuffers; ++i)
+      if (GstSample *sample = pipeline->pull()) in_flight.push_back(sample);
+    EXPECT_EQ(in_flight.size(), kBuffers) << message(GST_MESSAGE_ERROR);
+    for (GstSample *sample : in_flight) gst_sample_unref(sample);
+  }
+  EXPECT_EQ(pipeline->stat("imports"), kBuffers);
+  EXPECT_EQ(pipeline->stat("hits"), kBuffers * (kRounds - 1));
+  EXPECT_EQ(pipeline->stat("entries"), kBuffers);
+  for (GstMemory *memory : pool) gst_memory_unref(memory);
+}
+
+// though their buffers live, and could come again
+TEST_F(ImportStates, OtherCapsLetTheImportsOfTheOldOnesGo) {
+  start(sourceLine(kSmall) + " ! appsink name=sink sync=false");
+  std::vector<GstMemory *> pool;
+  const Picture picture(infoOf(kSmall), 3);
+  for (int i = 0; i < 4; ++i) {
+    pool.push_back(frames.memory(picture.bytes.size()));
+    Frames::write(pool.back(), picture);
+    push(Frames::buffer(kSmall, gst_memory_ref(pool.back())));
+    GstSample *sample = pipeline->pull();
+    ASSERT_NE(sample, nullptr) << message(GST_MESSAGE_ERROR);
+    gst_sample_unref(sample);
+  }
+  EXPECT_EQ(pipeline->stat("entries"), 4u);
+  const Layout other = {"", GST_VIDEO_FORMAT_I420, 320, 240};
+  setCaps(other);
+  showsRight(other, 1);
+  EXPECT_EQ(pipeline->stat("entries"), 1u);
+  EXPECT_EQ(pipeline->stat("imports"), 5u);
+  for (GstMemory *memory : pool) gst_memory_unref(memory);
+}
+
 // Descriptor numbers are used again for other memory
 TEST_F(ImportStates, NeverShowAStaleFrame) {
   start(sourceLine(kTelling) + " ! appsink name=sink sync=false");

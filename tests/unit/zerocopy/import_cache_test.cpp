@@ -257,6 +257,27 @@ TEST_F(Cache, TheBoundDrivesOutWhatWasUnusedLongest) {
   EXPECT_EQ(counters().entries, 4u);
 }
 
+// The bound that importers have is none for pools as they are.
+TEST_F(Cache, TheUsualBoundHoldsHundredsOfBuffers) {
+  const ImporterId usual = cache.addImporter();
+  constexpr uint64_t kBuffers = 1024;
+  const auto keyOf = [&](uint64_t inode) {
+    ImportKey k = key(inode);
+    k.importer = usual;
+    return k;
+  };
+  for (uint64_t i = 0; i < kBuffers; ++i) {
+    cache.bufferAppeared(buffer(i));
+    cache.insert(keyOf(i), std::make_shared<Import>());
+  }
+  for (uint64_t round = 0; round < 3; ++round)
+    for (uint64_t i = 0; i < kBuffers; ++i) EXPECT_NE(cache.find<Import>(keyOf(i)), nullptr) << i;
+  EXPECT_EQ(cache.counters(usual).displaced, 0u);
+  cache.bufferAppeared(buffer(kBuffers));
+  cache.insert(keyOf(kBuffers), std::make_shared<Import>());
+  EXPECT_EQ(cache.counters(usual).displaced, 1u) << "but there is one";
+}
+
 TEST_F(Cache, WhatIsInUseStaysWithItsUser) {
   auto used = std::make_shared<Import>();
   used->value = 7;

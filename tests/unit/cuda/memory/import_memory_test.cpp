@@ -164,6 +164,33 @@ TEST_P(ImportLayout, IsWrittenInACopy) {
   gst_buffer_unref(buffer);
 }
 
+// What the CPU wrote need not have come to the device when a copy is made
+TEST_P(ImportLayout, IsCopiedWithWhatTheCpuWrote) {
+  const GstVideoInfo info = infoOf(GetParam());
+  const Picture picture(info), other(info, 99), third(info, 7);
+  GstBuffer *buffer = frame(info, picture), *written = gst_buffer_copy_deep(buffer);
+  const auto write = [&](const Picture &what) {
+    GstMapInfo map;
+    ASSERT_TRUE(gst_buffer_map(written, &map, GST_MAP_READWRITE));
+    memcpy(map.data, what.bytes.data(), what.bytes.size());
+    gst_buffer_unmap(written, &map);
+  };
+  write(other);
+  GstBuffer *copy = gst_buffer_copy_deep(written);
+  EXPECT_TRUE(other.sameAs(onDevice(gst_buffer_peek_memory(copy, 0)).data()));
+  EXPECT_TRUE(other.sameAs(copy, info));
+  write(third); // again, in memory that is on the device already
+  GstMemory *second = gst_memory_copy(gst_buffer_peek_memory(written, 0), 0, -1);
+  ASSERT_NE(second, nullptr);
+  EXPECT_TRUE(third.sameAs(onDevice(second).data()));
+  EXPECT_TRUE(other.sameAs(onDevice(gst_buffer_peek_memory(copy, 0)).data())) << "a copy is on its own";
+  EXPECT_TRUE(third.sameAs(written, info));
+  gst_memory_unref(second);
+  gst_buffer_unref(copy);
+  gst_buffer_unref(written);
+  gst_buffer_unref(buffer);
+}
+
 TEST_P(ImportLayout, IsWrittenByTheDeviceInACopy) {
   const GstVideoInfo info = infoOf(GetParam());
   const Picture picture(info), other(info, 99);
