@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: LGPL-2.1-or-later
 // The route device-copy: the device copies the frame into a dma-buf that the CPU can see.
 #include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "ext/cuda/export/export_frame.h"
@@ -18,10 +17,6 @@
 
 namespace gstzc::cuda {
 namespace {
-
-bool isCudaEvent(GstZcDeviceEvent *event) {
-  return std::strcmp(gst_zc_device_event_get_kind(event), kCudaEventKind) == 0;
-}
 
 // The device's events of which nobody knows yet that the work before them went well: who has the copy learns it.
 void passUnfinishedEvents(GstBuffer *copy, GstBuffer *frame) {

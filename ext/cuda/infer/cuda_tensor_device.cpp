@@ -6,7 +6,6 @@
 #include <chrono>
 #include <condition_variable>
 #include <csignal>
-#include <cstring>
 #include <deque>
 #include <mutex>
 #include <system_error>
@@ -209,9 +208,7 @@ public:
 
   std::string name() const override { return name_; }
   Status accepts(const FrameCaps &) override { return Nothing{}; } // of the formats, whoever makes the plans knows
-  bool waitsFor(GstZcDeviceEvent *event) const override {
-    return std::strcmp(gst_zc_device_event_get_kind(event), kCudaEventKind) == 0;
-  }
+  bool waitsFor(GstZcDeviceEvent *event) const override { return isCudaEvent(event); }
   Status fill(GstBuffer *frame, const FrameCaps &caps, const infer::PixelPlan &plan, TensorTarget target,
               infer::Made when, Done done) override {
     if (when == infer::Made::OnStream && target.space != infer::MemorySpace::Device)

@@ -218,8 +218,12 @@ Result<std::shared_ptr<EventSource>> EventSource::create(ContextPtr context) {
   return std::shared_ptr<EventSource>(std::make_shared<Source>(std::move(context), notify.take()));
 }
 
+bool isCudaEvent(GstZcDeviceEvent *event) {
+  return std::strcmp(gst_zc_device_event_get_kind(event), kCudaEventKind) == 0;
+}
+
 bool waitForCudaEvent(const CudaContext &context, CUstream stream, GstZcDeviceEvent *event, Status *status) {
-  if (std::strcmp(gst_zc_device_event_get_kind(event), kCudaEventKind) != 0) return false;
+  if (!isCudaEvent(event)) return false;
   Status enqueued = Nothing{};
   if (waitPoint("event-to-stream")) {
     ContextScope scope(context);

@@ -12,6 +12,7 @@
 namespace gstzc::cuda {
 
 constexpr char kCudaEventKind[] = "cuda-event"; // native: a CUevent
+bool isCudaEvent(GstZcDeviceEvent *event);      // of that kind
 
 // Makes events and tells of their end through descriptors, for those who are not on the device: a host function on a
 // stream of its own writes an eventfd. One per element and context; lives as long as any of its events.
